@@ -1,0 +1,76 @@
+# Everything runs in .venv: made at the first use, renewed when pyproject.toml or constraints.txt change, repaired when
+# broken, never deleted. The install is editable, so changes of the source need no new one.
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+CORE := torch numpy pydantic typer rich safetensors matplotlib plotly jinja2 pooch PIL
+DEV := pytest hypothesis xdist ruff pyright
+
+# $(call complete,modules): "yes" when .venv can find them, and finds driftless in this directory. Imports none: 50 ms.
+complete = $(shell $(BIN)/python -c 'import os, sys; from importlib.util import find_spec; here = find_spec("driftless"); \
+	sys.exit(not (here and os.path.realpath("src/driftless") in map(os.path.realpath, here.submodule_search_locations) \
+	and os.path.exists("$(BIN)/driftless") and all(map(find_spec, sys.argv[1:]))))' pip $(1) 2>/dev/null && echo yes)
+
+# $(call install,requirement,modules): ends with all modules importable, whatever state .venv was left in.
+define install
+	@$(MAKE) --no-print-directory venv
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '$(1)'
+	@$(BIN)/python -c 'import sys; list(map(__import__, sys.argv[1:]))' $(2) || { \
+		echo "$(VENV) has damaged packages; installing all of them again."; \
+		$(BIN)/python -m pip install --disable-pip-version-check --ignore-installed -c constraints.txt -e '$(1)'; }
+endef
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format clean venv FORCE
+.NOTPARALLEL:
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: $(VENV)/.installed ## install driftless and compare algorithms on the digits example
+	$(BIN)/driftless compare examples/digits.toml $(ARGS)
+
+test: $(VENV)/.installed-dev ## run the tests in two processes (ARGS="-k sentence" selects)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(VENV)/.installed-dev ## check style, formatting and types
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m pyright
+
+format: $(VENV)/.installed-dev ## format the code and repair what ruff can repair
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+clean: ## remove caches and build products; .venv and runs/ stay
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis src/*.egg-info
+	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(VENV)/.installed: pyproject.toml constraints.txt $(if $(call complete,$(CORE)),,FORCE)
+	$(call install,.,$(CORE))
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt $(if $(call complete,$(CORE) $(DEV)),,FORCE)
+	$(call install,.[dev],$(CORE) $(DEV))
+	@touch $(VENV)/.installed $@
+
+# A .venv whose Python runs is kept as it is; in another one, links to a Python that is gone are replaced.
+venv:
+	@if ! $(BIN)/python -c '' 2>/dev/null; then \
+		$(PYTHON) -c '' 2>/dev/null || { \
+			echo "No Python called '$(PYTHON)' was found. Name one: make PYTHON=/path/to/python3.11 run"; exit 1; }; \
+		$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+			echo "driftless needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." \
+				"Name a newer one: make PYTHON=python3.11 run"; exit 1; }; \
+		for link in $(BIN)/python*; do test -e "$$link" || rm -f "$$link"; done; \
+		$(PYTHON) -m venv $(VENV); \
+	fi
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "driftless needs Python 3.11 or newer; $(VENV) has $$($(BIN)/python --version 2>&1)." \
+			"Move it away (mv $(VENV) $(VENV)-old) and run make PYTHON=python3.11 run"; exit 1; }
+	@$(BIN)/python -c 'import pip' 2>/dev/null || $(BIN)/python -m ensurepip --upgrade
+
+FORCE:

@@ -1,0 +1,35 @@
+"""driftless: every federated optimisation algorithm of five papers under one interface, in one exact simulator."""
+
+from driftless.algorithm import Algorithm, Delta, Facts, Model, Round, Step
+from driftless.algorithms import ALGORITHMS, AdaptiveClipping
+from driftless.data import load
+from driftless.data.federation import Federation
+from driftless.engine.history import Event, History, Record
+from driftless.engine.local import LocalTraining
+from driftless.engine.server_lr import ServerSchedule
+from driftless.errors import Diverged, InputError
+from driftless.simulate import Result, simulate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ALGORITHMS",
+    "AdaptiveClipping",
+    "Algorithm",
+    "Delta",
+    "Diverged",
+    "Event",
+    "Facts",
+    "Federation",
+    "History",
+    "InputError",
+    "LocalTraining",
+    "Model",
+    "Record",
+    "Result",
+    "Round",
+    "ServerSchedule",
+    "Step",
+    "load",
+    "simulate",
+]

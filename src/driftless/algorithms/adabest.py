@@ -1,0 +1,116 @@
+"""AdaBest: bias estimates that forget, on the clients by the rounds they missed, on the server by beta.
+
+Varno, Saghayi, Rafiee Sevyeri, Gupta, Matwin, Havaei. AdaBest: Minimizing Client Drift in Federated Learning via
+Adaptive Bias Estimation. ECCV 2022, arXiv:2204.13170: Algorithm 1; unbalanced data: Appendix B.
+
+    d   = g - h_i
+    h_i <- h_i/(t - t_last) + mu*(x - y)
+    h   <- beta*(x_bar_prev - x_bar);  x <- x_bar - h                (x_bar_prev starts at x^0)
+
+size_adaptive: d = g - r/n_i * h_i, with r the mean of n over all participations of earlier rounds, kept by the server.
+It needs no knowledge of N and is the line above when all n_i are equal.
+
+Symbols: theta^{t-1} -> x, theta_i^t -> y, theta-bar^t -> x_bar, t'_i -> t_last.
+Vectors: 1 down, 1 up, 1 kept by the client.
+Deviations: mu stands inside h_i (Algorithm 1), not outside (eq. 3): the same trajectory. The paper decays beta "when the
+norm of h plateaus" without a rule; ours, off by default: when norm(h) has not fallen below its lowest value for
+`plateau_rounds` rounds, beta is multiplied by `beta_decay`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+
+from driftless.algorithm import Algorithm, Scalar, Vector
+from driftless.algorithms.checks import count, fraction, not_negative
+
+
+class Plateau(NamedTuple):
+    """How beta decays: its current value, the lowest norm of h so far, and the rounds since."""
+
+    beta: Scalar
+    lowest: Scalar
+    since: Scalar
+
+
+class Server(NamedTuple):
+    x: Vector
+    x_bar: Vector
+    h: Vector
+    participations: Scalar
+    mean_examples: Scalar
+    plateau: Plateau
+
+
+class Message(NamedTuple):
+    x: Vector
+    mean_examples: Scalar
+
+
+class Client(NamedTuple):
+    h: Vector
+    t_last: Scalar
+
+
+class Upload(NamedTuple):
+    delta: Vector
+    examples: Scalar
+
+
+@dataclass(frozen=True)
+class AdaBest(Algorithm):
+    """Adaptive bias estimation."""
+
+    mu: float = 0.02
+    beta: float = 0.96
+    size_adaptive: bool = True
+    beta_decay: float = 1.0
+    plateau_rounds: int = 0
+
+    citation: ClassVar[str] = "Varno et al., ECCV 2022, arXiv:2204.13170"
+    weighting: ClassVar[str] = "uniform"
+    uniform: ClassVar[frozenset[str]] = frozenset({"examples"})
+
+    def __post_init__(self):
+        not_negative(self, "mu")
+        fraction(self, "beta", "beta_decay")
+        count(self, "plateau_rounds", low=0)
+
+    def init_server(self, x, facts):
+        zero = x.new_zeros(())
+        return Server(x, x, torch.zeros_like(x), zero, zero, Plateau(zero + self.beta, zero + torch.inf, zero))
+
+    def init_client(self, x):
+        return Client(torch.zeros_like(x), x.new_zeros(()))
+
+    def broadcast(self, server):
+        return Message(server.x, server.mean_examples)
+
+    def direction(self, step, local, msg, client, r):
+        size = msg.mean_examples / r.examples if self.size_adaptive else 1.0
+        return step.g - size * client.h, local
+
+    def upload(self, y, local, msg, client, r):
+        h = client.h / (r.t - client.t_last) + self.mu * (msg.x - y)
+        return Upload(y - msg.x, r.examples), Client(h, r.t)
+
+    def update(self, server, mean, r):
+        x_bar = server.x + mean.delta
+        h = server.plateau.beta * (server.x_bar - x_bar)
+        participations = server.participations + r.cohort
+        mean_examples = server.mean_examples + r.cohort / participations * (mean.examples - server.mean_examples)
+        return Server(x_bar - h, x_bar, h, participations, mean_examples, self.next_beta(server.plateau, h.norm()))
+
+    def next_beta(self, plateau: Plateau, norm: Scalar) -> Plateau:
+        if self.plateau_rounds == 0:
+            return plateau
+        since = torch.where(norm < plateau.lowest, 0.0, plateau.since + 1)
+        due = since >= self.plateau_rounds
+        beta = torch.where(due, plateau.beta * self.beta_decay, plateau.beta)
+        return Plateau(beta, torch.minimum(norm, plateau.lowest), torch.where(due, 0.0, since))
+
+    def inference(self, server):
+        return server.x_bar

@@ -1,0 +1,71 @@
+"""SCAFFOLD-M: SCAFFOLD's corrected gradient under client-level momentum.
+
+Cheng, Huang, Wu, Yuan. Momentum Benefits Non-IID Federated Learning Simply and Provably. ICLR 2024, arXiv:2306.16504.
+
+    d    = beta*(g - c_i + c) + (1-beta)*v                  (beta weighs the NEW gradient)
+    c_i' = mean of the client's local minibatch gradients
+    v <- (x - x_bar)/(lr*K_bar);  x <- x - server_lr*lr*K_bar*v;  c <- c + M/N*mean(c_i' - c_i)
+
+Vectors: 3 down, 2 up, 1 kept by the client.  Deviations: none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+
+from driftless.algorithm import Algorithm, Vector
+from driftless.algorithms.checks import fraction, positive
+from driftless.algorithms.ghbm import GradientSum
+from driftless.algorithms.scaffold import Control, ControlledDelta
+
+
+class Server(NamedTuple):
+    """Server state and message."""
+
+    x: Vector
+    c: Vector
+    v: Vector
+
+
+@dataclass(frozen=True)
+class ScaffoldMomentum(Algorithm):
+    """Control variates and client-level momentum."""
+
+    beta: float = 0.1
+    server_lr: float = 1.0
+
+    citation: ClassVar[str] = "Cheng et al., ICLR 2024, arXiv:2306.16504"
+    weighting: ClassVar[str] = "uniform"
+    uniform: ClassVar[frozenset[str]] = frozenset({"delta_c"})
+
+    def __post_init__(self):
+        fraction(self, "beta")
+        positive(self, "server_lr")
+
+    def init_server(self, x, facts):
+        return Server(x, torch.zeros_like(x), torch.zeros_like(x))
+
+    def init_client(self, x):
+        return Control(torch.zeros_like(x))
+
+    def broadcast(self, server):
+        return server
+
+    def init_local(self, msg, client, r):
+        return GradientSum(torch.zeros_like(msg.x))
+
+    def direction(self, step, local, msg, client, r):
+        d = self.beta * (step.g - client.c + msg.c) + (1 - self.beta) * msg.v
+        return d, GradientSum(local.g_sum + step.g)
+
+    def upload(self, y, local, msg, client, r):
+        c = local.g_sum / r.steps
+        return ControlledDelta(y - msg.x, c - client.c), Control(c)
+
+    def update(self, server, mean, r):
+        v = -mean.delta / (r.lr * r.steps)
+        c = server.c + r.cohort / r.clients * mean.delta_c
+        return Server(server.x + self.server_lr * mean.delta, c, v)

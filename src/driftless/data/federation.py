@@ -1,0 +1,349 @@
+"""The data of all clients as one store: rows sorted by client, and a range of rows for each client."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from driftless.data.sampling import as_size, number_of_clients
+from driftless.data.tensors import (
+    Ints,
+    Values,
+    as_assignment,
+    as_count,
+    as_inputs,
+    as_targets,
+    check_alike,
+    check_finite,
+    check_labels,
+    check_pair,
+)
+from driftless.engine.random import stream
+from driftless.errors import InputError
+
+Pair: TypeAlias = tuple[Values, Values]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Federation:
+    """Client i owns the rows offsets[i]:offsets[i+1]. Make one by `load`, `from_clients` or `from_assignment`."""
+
+    inputs: Tensor  # [n, ...]
+    targets: Tensor  # [n, ...]: int64 labels, or floats for regression
+    offsets: Ints  # [clients + 1]; numpy, as it is bookkeeping that never moves to a device
+    test: tuple[Tensor, Tensor] | None = None
+    validation: Federation | None = None  # held-out clients, never trained on
+    client_test: Federation | None = None  # test data of client i in its client i; here a client may be empty
+    classes: int | None = None  # None: regression
+    name: str = "federation"
+    client_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_pair(self.inputs, self.targets, "the federation")
+        offsets = np.array(self.offsets, dtype=np.int64)  # our own copy, as it is made read-only
+        if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(self.inputs) or (np.diff(offsets) < 0).any():
+            raise InputError(
+                f"offsets must rise from 0 to the {len(self.inputs)} examples, one entry more than clients; "
+                "use Federation.from_clients or Federation.from_assignment to have them computed."
+            )
+        offsets.flags.writeable = False
+        object.__setattr__(self, "offsets", offsets)
+        for what, length in (
+            ("client_test", self.client_test.clients if self.client_test else None),
+            ("client_names", len(self.client_names) if self.client_names is not None else None),
+        ):
+            if length not in (None, self.clients):
+                raise InputError(
+                    f"{what} has {length} clients, the federation {self.clients}; give one entry for each."
+                )
+
+    @classmethod
+    def from_clients(
+        cls,
+        clients: Sequence[Pair],
+        *,
+        test: Pair | None = None,
+        classes: int | None = None,
+        validation: int | float = 0,
+        client_test: Sequence[Pair | None] | None = None,
+        name: str = "federation",
+        client_names: Sequence[str] | None = None,
+        seed: int = 0,
+    ) -> Federation:
+        """From one (inputs, targets) pair of tensors, arrays or lists per client.
+
+        Integer targets are class labels (`classes` defaults to the largest label + 1), float targets are regression.
+        `client_test` has the test data of each client, None for a client without. `validation` clients (a number or
+        a fraction), drawn by `seed`, are held out.
+        """
+        if len(clients) == 0:
+            raise InputError(
+                "a federation needs at least one client, got an empty list; give [(inputs, targets), ...]."
+            )
+        own_test = None if client_test is None else cls(*_concatenate(client_test, "the test data of client"))
+        inputs, targets, offsets = _concatenate(clients, "client")
+        names = None if client_names is None else tuple(client_names)
+        federation = cls(inputs, targets, offsets, client_test=own_test, name=name, client_names=names)
+        return hold_out(_checked(federation, test, classes), validation, seed)
+
+    @classmethod
+    def from_assignment(
+        cls,
+        inputs: Values,
+        targets: Values,
+        assignment: Sequence[int] | Ints | Tensor,
+        clients: int,
+        *,
+        test: Pair | None = None,
+        classes: int | None = None,
+        client_test: Federation | None = None,
+        name: str = "federation",
+        client_names: Sequence[str] | None = None,
+        allow_empty: bool = False,
+    ) -> Federation:
+        """From all examples and the client of each; examples keep their order within a client.
+
+        Data that are already sorted by client are used as they are, not copied. `allow_empty` is for a `client_test`.
+        """
+        clients = as_count("clients", clients, 1)
+        inputs, targets = as_inputs(inputs, "the federation"), as_targets(targets, "the federation")
+        check_pair(inputs, targets, "the federation")
+        owner = as_assignment(assignment, clients, len(inputs))
+        offsets = _offsets(np.bincount(owner, minlength=clients))
+        if not allow_empty:
+            _check_no_empty_client(offsets)
+        if (owner[1:] < owner[:-1]).any():
+            order = torch.from_numpy(np.argsort(owner, kind="stable"))
+            inputs, targets = inputs.index_select(0, order), targets.index_select(0, order)
+        names = None if client_names is None else tuple(client_names)
+        federation = cls(inputs, targets, offsets, client_test=client_test, name=name, client_names=names)
+        return _checked(federation, test, classes)
+
+    @property
+    def clients(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> Ints:
+        """The number of examples of each client, [clients]."""
+        return np.diff(self.offsets)
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return tuple(self.inputs.shape[1:])
+
+    def client(self, i: int) -> tuple[Tensor, Tensor]:
+        """The examples of client i, as views."""
+        if not 0 <= i < self.clients:
+            raise InputError(f"there is no client {i}; the {self.clients} clients are 0..{self.clients - 1}.")
+        rows = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+        return self.inputs[rows], self.targets[rows]
+
+    def select(self, clients: Sequence[int] | Ints) -> Federation:
+        """A federation of these clients only, in this order, with the same test set and no validation clients."""
+        ids = np.asarray(clients, dtype=np.int64)
+        outside = ids[(ids < 0) | (ids >= self.clients)]
+        if len(ids) == 0 or len(outside):
+            given = f"client {outside[0]}" if len(outside) else "no client"
+            raise InputError(f"{given} was selected; select at least one of the clients 0..{self.clients - 1}.")
+        offsets = _offsets(self.sizes[ids])
+        # row r of the result is row r + shift of this federation, with one shift per client
+        shift = self.offsets[ids] - offsets[:-1]
+        rows = torch.from_numpy(np.arange(offsets[-1]) + np.repeat(shift, self.sizes[ids]))
+        return replace(
+            self,
+            inputs=self.inputs.index_select(0, rows),
+            targets=self.targets.index_select(0, rows),
+            offsets=offsets,
+            validation=None,
+            client_test=self.client_test.select(ids) if self.client_test else None,
+            client_names=tuple(self.client_names[i] for i in ids) if self.client_names else None,
+        )
+
+    def label_counts(self) -> Ints:
+        """How many labels of each class each client has, [clients, classes]."""
+        owner, labels, classes = self._labels()
+        counts = np.bincount(owner * classes + labels, minlength=self.clients * classes)
+        return counts.reshape(self.clients, classes)
+
+    def label_skew(self) -> float:
+        """The mean total-variation distance between a client's label distribution and the federation's, in [0, 1)."""
+        owner, labels, classes = self._labels()
+        overall = np.bincount(labels, minlength=classes) / len(labels)
+        # only the labels that a client has: with many clients and classes the full table would not fit in memory
+        pairs, counts = np.unique(owner * classes + labels, return_counts=True)
+        held_by, held = np.divmod(pairs, classes)
+        own = counts / np.bincount(owner, minlength=self.clients)[held_by]
+        # sum over all labels of |own - overall| = 1 + sum over the held ones of (|own - overall| - overall)
+        surplus = np.abs(own - overall[held]) - overall[held]
+        return float(0.5 + 0.5 * surplus.sum() / len(np.unique(held_by)))
+
+    def _labels(self) -> tuple[Ints, Ints, int]:
+        """The client and the label of every target value (an example may have several), and the number of classes."""
+        if self.classes is None:
+            raise InputError(f"federation '{self.name}' has real-valued targets (regression), so it has no labels.")
+        per_example = int(np.prod(self.targets.shape[1:]))
+        owner = np.repeat(np.arange(self.clients), self.sizes * per_example)
+        return owner, self.targets.reshape(-1).cpu().numpy(), self.classes
+
+    def to(self, dtype: torch.dtype) -> Federation:
+        """Floating inputs and targets in this dtype, everywhere; integers stay as they are."""
+        if not dtype.is_floating_point:
+            raise InputError(f"dtype must be floating, such as torch.float32 or torch.float64, got {dtype}.")
+        return replace(
+            self,
+            inputs=_cast(self.inputs, dtype),
+            targets=_cast(self.targets, dtype),
+            test=(_cast(self.test[0], dtype), _cast(self.test[1], dtype)) if self.test else None,
+            validation=self.validation.to(dtype) if self.validation else None,
+            client_test=self.client_test.to(dtype) if self.client_test else None,
+        )
+
+    def describe(self) -> str:
+        """A few lines for a person: how many, how unequal, how skewed."""
+        sizes = self.sizes
+        kind = "regression" if self.classes is None else f"{self.classes} classes"
+        lines = [
+            f"{self.name}: {self.clients:,} clients, {len(self.inputs):,} examples, {kind}",
+            f"inputs {list(self.input_shape)} {_short(self.inputs.dtype)}, targets {_short(self.targets.dtype)}",
+            f"examples per client: min {sizes.min():,}, median {np.median(sizes):,.10g}, max {sizes.max():,}",
+        ]
+        if self.classes is not None:
+            lines.append(
+                f"label skew: {self.label_skew():.2f} (mean total-variation distance between a client's labels and all)"
+            )
+        lines.append(f"test: {len(self.test[0]):,} examples" if self.test else "test: none")
+        if self.client_test:
+            lines.append(f"test data of the clients: {len(self.client_test.inputs):,} examples")
+        if self.validation:
+            held = self.validation
+            lines.append(f"validation: {held.clients:,} held-out clients, {len(held.inputs):,} examples")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Federation({self.name!r}, clients={self.clients}, examples={len(self.inputs)}, classes={self.classes})"
+
+
+def hold_out(federation: Federation, clients: int | float, seed: int) -> Federation:
+    """Move randomly chosen clients (a number or a fraction of all; 0 for none) into `.validation`."""
+    number = held_out_number(clients, federation.clients)
+    if number == 0:
+        return federation
+    if federation.validation is not None:
+        raise InputError(
+            f"federation '{federation.name}' already holds out {federation.validation.clients} validation clients; "
+            "hold out once, with the total number."
+        )
+    order = stream(seed, "validation").permutation(federation.clients)
+    held = federation.select(np.sort(order[:number]))
+    return replace(federation.select(np.sort(order[number:])), validation=replace(held, test=None))
+
+
+def held_out_number(clients: int | float, total: int) -> int:
+    """How many of `total` clients are held out; apart from `hold_out`, so that it can be checked before any work."""
+    if not isinstance(clients, bool) and clients == 0:
+        return 0
+    number = number_of_clients(as_size("validation", clients), total)
+    if number >= total:
+        raise InputError(
+            f"holding out {number} of {total} clients leaves none to train on; hold out at most {total - 1}."
+        )
+    return number
+
+
+def _concatenate(clients: Sequence[Pair | None], owner: str) -> tuple[Tensor, Tensor, Ints]:
+    """All rows in the order of the clients, and their offsets; None is a client without rows."""
+    pairs = [(i, *_as_pair(pair, f"{owner} {i}")) for i, pair in enumerate(clients) if pair is not None]
+    if not pairs:
+        raise InputError("client_test is None for every client; leave it out.")
+    first, model_inputs, model_targets = pairs[0]
+    sizes = np.zeros(len(clients), dtype=np.int64)
+    for i, inputs, targets in pairs:
+        check_alike(inputs, model_inputs, f"the inputs of {owner} {i}", f"{owner} {first}")
+        check_alike(targets, model_targets, f"the targets of {owner} {i}", f"{owner} {first}")
+        sizes[i] = len(inputs)
+    return torch.cat([x for _, x, _ in pairs]), torch.cat([y for _, _, y in pairs]), _offsets(sizes)
+
+
+def _as_pair(pair: Pair, owner: str) -> tuple[Tensor, Tensor]:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise InputError(f"{owner} is not a pair; give (inputs, targets).")
+    inputs, targets = as_inputs(pair[0], owner), as_targets(pair[1], owner)
+    check_pair(inputs, targets, owner)
+    if len(inputs) == 0:
+        raise InputError(f"{owner} has no examples; leave it out or give it at least one.")
+    return inputs, targets
+
+
+def _checked(federation: Federation, test: Pair | None, classes: int | None) -> Federation:
+    """The federation with its test set and its number of classes, once everything in it has been checked."""
+    own = federation.client_test and _like(federation.client_test, federation)
+    stores: list[tuple[Tensor, Tensor, Ints | None]] = [(federation.inputs, federation.targets, federation.offsets)]
+    test_pair = None if test is None else _as_test(test, federation)
+    if test_pair:
+        stores.append((*test_pair, None))
+    if own:
+        stores.append((own.inputs, own.targets, own.offsets))
+    for inputs, targets, offsets in stores:
+        check_finite(inputs, "inputs", offsets)
+        check_finite(targets, "targets", offsets)
+    classes = _as_classes(classes, [targets for _, targets, _ in stores])
+    if classes is not None:
+        for _, targets, offsets in stores:
+            check_labels(targets, classes, offsets)
+    return replace(federation, test=test_pair, client_test=own and replace(own, classes=classes), classes=classes)
+
+
+def _as_test(test: Pair, federation: Federation) -> tuple[Tensor, Tensor]:
+    inputs, targets = _as_pair(test, "the test set")
+    check_alike(inputs, federation.inputs, "the inputs of the test set", "the clients")
+    check_alike(targets, federation.targets, "the targets of the test set", "the clients")
+    return inputs.to(federation.inputs.dtype), targets.to(federation.targets.dtype)
+
+
+def _like(client_test: Federation, federation: Federation) -> Federation:
+    check_alike(client_test.inputs, federation.inputs, "the inputs of client_test", "the clients")
+    check_alike(client_test.targets, federation.targets, "the targets of client_test", "the clients")
+    return replace(
+        client_test,
+        inputs=client_test.inputs.to(federation.inputs.dtype),
+        targets=client_test.targets.to(federation.targets.dtype),
+    )
+
+
+def _as_classes(classes: int | None, targets: list[Tensor]) -> int | None:
+    if targets[0].is_floating_point():
+        if classes is not None:
+            raise InputError(
+                f"classes={classes} was given with float targets; give integer labels or leave classes out."
+            )
+        return None
+    if classes is not None:
+        return as_count("classes", classes, 1)
+    return max((1 + int(t.max()) for t in targets if t.numel()), default=1)
+
+
+def _check_no_empty_client(offsets: Ints) -> None:
+    empty = np.flatnonzero(np.diff(offsets) == 0)
+    if len(empty):
+        raise InputError(
+            f"client {empty[0]} has no examples ({len(empty)} of {len(offsets) - 1} clients are empty); "
+            "leave them out or use fewer clients."
+        )
+
+
+def _offsets(sizes: Ints) -> Ints:
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def _cast(values: Tensor, dtype: torch.dtype) -> Tensor:
+    return values.to(dtype) if values.is_floating_point() else values
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

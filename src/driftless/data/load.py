@@ -1,0 +1,152 @@
+"""From the name of a data set to a Federation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from driftless.data.datasets import DATASETS, DataSource, Examples
+from driftless.data.federation import Federation, held_out_number, hold_out
+from driftless.data.partition import PARTITIONS, Partition
+from driftless.data.tensors import Ints, as_count
+from driftless.engine.random import stream
+from driftless.errors import InputError, unknown
+
+DEFAULT_CLIENTS = 100
+
+
+def load(
+    name: str,
+    *,
+    clients: int | None = None,
+    partition: str | None = None,
+    seed: int = 0,
+    validation: int | float = 0,
+    **options: object,
+) -> Federation:
+    """The data set `name`, divided among `clients` by `partition`; `validation` clients of these are held out.
+
+    By default 100 clients and "iid", or one client per user ("natural") where the data have users. The further
+    options are those of the data set and of the partition: `driftless list datasets` and `driftless list partitions`.
+    """
+    if name not in DATASETS:
+        raise unknown("data set", str(name), DATASETS)
+    source = DATASETS[name]
+    as_count("seed", seed, 0)
+    if clients is not None:
+        as_count("clients", clients, 1)
+    if source.has_clients:
+        federation = _ready(name, source, clients, partition, seed, options)
+    else:
+        federation = _partitioned(name, source, clients, partition, seed, validation, options)
+    return hold_out(federation, validation, seed)
+
+
+def _ready(
+    name: str, source: DataSource, clients: int | None, partition: str | None, seed: int, options: Mapping[str, object]
+) -> Federation:
+    if partition is not None:
+        raise InputError(
+            f"data set '{name}' already comes as clients, so partition='{partition}' cannot be applied; "
+            "leave partition out."
+        )
+    _check_names(f"data set '{name}'", options, source.options)
+    chosen = options if clients is None else {"clients": clients, **options}
+    federation = source.load(seed=seed, **chosen)
+    assert isinstance(federation, Federation)
+    return federation
+
+
+def _partitioned(
+    name: str,
+    source: DataSource,
+    clients: int | None,
+    partition: str | None,
+    seed: int,
+    validation: int | float,
+    options: Mapping[str, object],
+) -> Federation:
+    partition = partition or ("natural" if "users" in source.provides else "iid")
+    if partition not in PARTITIONS:
+        raise unknown("partition", str(partition), PARTITIONS)
+    rule = PARTITIONS[partition]
+    _check_names(f"data set '{name}' / partition '{partition}'", options, {**source.options, **rule.options})
+    chosen = _checked_options(partition, rule, {key: options[key] for key in rule.options if key in options})
+    _check_provided(name, source, partition, rule)
+    if "clients" in rule.needs:
+        clients = DEFAULT_CLIENTS if clients is None else clients
+        held_out_number(validation, clients)  # for its checks, before any work
+    elif clients is not None:
+        raise InputError(
+            f"partition '{partition}' makes one client per user, so clients={clients} has no use; omit it."
+        )
+    examples = source.load(**{key: options[key] for key in source.options if key in options})
+    assert isinstance(examples, Examples)
+    return _divide(name, examples, rule, chosen, clients, seed)
+
+
+def _divide(
+    name: str, examples: Examples, rule: Partition, options: Mapping[str, object], clients: int | None, seed: int
+) -> Federation:
+    supply = {
+        "n": len(examples.inputs),
+        "labels": examples.targets.numpy(),
+        "coarse": examples.coarse,
+        "users": examples.users,
+        "clients": clients,
+        "rng": stream(seed, "partition"),
+    }
+    result = rule.assign(**{key: supply[key] for key in rule.needs}, **options)
+    assignment, names = result if isinstance(result, tuple) else (result, None)
+    clients = int(assignment.max()) + 1
+    return Federation.from_assignment(
+        examples.inputs,
+        examples.targets,
+        assignment,
+        clients,
+        test=examples.test,
+        classes=examples.classes,
+        client_test=_client_test(examples, assignment, clients) if names else None,
+        name=name,
+        client_names=names,
+    )
+
+
+def _client_test(examples: Examples, assignment: Ints, clients: int) -> Federation | None:
+    """The test examples of each user's client; those of users who have no training data belong to nobody."""
+    if examples.test is None or examples.users is None or examples.test_users is None:
+        return None
+    client_of = dict(zip(examples.users, assignment.tolist(), strict=True))
+    owner = np.array([client_of.get(user, -1) for user in examples.test_users], dtype=np.int64)
+    rows = torch.from_numpy(np.flatnonzero(owner >= 0))
+    inputs, targets = (values.index_select(0, rows) for values in examples.test)
+    return Federation.from_assignment(
+        inputs, targets, owner[owner >= 0], clients, classes=examples.classes, allow_empty=True
+    )
+
+
+def _check_names(kind: str, given: Mapping[str, object], allowed: Mapping[str, inspect.Parameter]) -> None:
+    for key in given:
+        if key not in allowed:
+            raise unknown(f"option of {kind}", key, [*allowed, "clients", "partition", "seed", "validation"])
+
+
+def _checked_options(partition: str, rule: Partition, given: Mapping[str, object]) -> dict[str, object]:
+    """The partition's options with its defaults filled in."""
+    chosen = {key: parameter.default for key, parameter in rule.options.items()} | dict(given)
+    for key, value in chosen.items():
+        if value is inspect.Parameter.empty:
+            raise InputError(f"partition '{partition}' needs {key}; give it, for example {key}=0.3.")
+    rule.check(**chosen)
+    return chosen
+
+
+def _check_provided(name: str, source: DataSource, partition: str, rule: Partition) -> None:
+    for need, meaning in (("users", "the user of each example"), ("coarse", "coarse labels")):
+        if need in rule.needs and need not in source.provides:
+            having = [other for other, candidate in DATASETS.items() if need in candidate.provides]
+            advice = f"use a data set that does ({', '.join(having)})" if having else "use another partition"
+            raise InputError(f"partition '{partition}' needs {meaning}, and data set '{name}' has none; {advice}.")

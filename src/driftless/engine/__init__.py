@@ -1,0 +1,1 @@
+"""Runs any `Algorithm`, knows none by name."""

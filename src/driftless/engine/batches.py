@@ -1,0 +1,102 @@
+"""Which examples make up each minibatch: index plans, computed on the CPU from keyed streams."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from driftless.engine.local import LocalTraining
+from driftless.errors import InputError
+
+FULL_GRADIENT_CHUNK = 1024
+"""Examples per chunk of a full-batch gradient: bounds the memory of its activations."""
+
+
+class Plan(NamedTuple):
+    """Minibatches of one client, as positions among its own examples."""
+
+    index: np.ndarray
+    """[steps, width]; in a row, the positions after the first `count` are padding."""
+    count: np.ndarray
+    """[steps]: the examples of each minibatch."""
+
+
+def batches_per_epoch(training: LocalTraining, examples: np.ndarray) -> np.ndarray:
+    if training.batch_size is None:
+        return np.ones_like(examples)
+    if training.last_batch == "drop":
+        return examples // training.batch_size
+    return -(-examples // training.batch_size)
+
+
+def steps_of(training: LocalTraining, examples: np.ndarray) -> np.ndarray:
+    """K_i of clients with these numbers of examples."""
+    if training.steps is not None:
+        return np.full_like(examples, training.steps)
+    return batches_per_epoch(training, examples) * training.epochs
+
+
+def check_steps(training: LocalTraining, examples: np.ndarray) -> None:
+    """Raise if dropping incomplete batches would leave a client without a step."""
+    idle = np.flatnonzero(batches_per_epoch(training, examples) == 0)
+    if len(idle):
+        raise InputError(
+            f"client {idle[0]} has {examples[idle[0]]} examples, fewer than local.batch_size={training.batch_size}; with "
+            f"local.last_batch='drop' it (and {len(idle) - 1} others) would never train. "
+            "Use last_batch='short' or 'bootstrap', or a smaller batch size."
+        )
+
+
+def plan(training: LocalTraining, examples: int, rng: np.random.Generator) -> Plan:
+    """The minibatches of one client and round: fresh permutations, epoch after epoch."""
+    sizes = np.array([examples])
+    steps = int(steps_of(training, sizes)[0])
+    if training.batch_size is None:
+        return Plan(np.tile(np.arange(examples), (steps, 1)), np.full(steps, examples))
+    per_epoch = int(batches_per_epoch(training, sizes)[0])
+    epochs = -(-steps // per_epoch)
+    order = rng.permuted(np.broadcast_to(np.arange(examples), (epochs, examples)), axis=1)
+    width = training.batch_size if training.last_batch == "bootstrap" else min(training.batch_size, examples)
+    missing = per_epoch * width - examples
+    count = np.full((epochs, per_epoch), width)
+    if training.last_batch == "drop":
+        order = order[:, : per_epoch * width]
+    elif training.last_batch == "bootstrap":
+        order = np.concatenate([order, rng.integers(examples, size=(epochs, missing))], axis=1)
+    else:
+        order = np.concatenate([order, np.zeros((epochs, missing), dtype=np.int64)], axis=1)
+        count[:, -1] = width - missing
+    return Plan(order.reshape(-1, width)[:steps], count.reshape(-1)[:steps])
+
+
+def chunks(examples: int) -> Plan:
+    """All examples of a client once, in order, in chunks: the plan of a full-batch gradient."""
+    width = min(examples, FULL_GRADIENT_CHUNK)
+    rows = -(-examples // width)
+    index = np.zeros(rows * width, dtype=np.int64)
+    index[:examples] = np.arange(examples)
+    count = np.full(rows, width)
+    count[-1] = examples - (rows - 1) * width
+    return Plan(index.reshape(rows, width), count)
+
+
+class BlockPlan(NamedTuple):
+    """Plans of a block of clients in one array, padded with repetitions to equal steps and width."""
+
+    index: np.ndarray
+    """[clients, steps, width] rows of the federation's tensors."""
+    count: np.ndarray
+    """[clients, steps]; 0 for a step beyond the client's own."""
+
+
+def stack(plans: list[Plan], first_rows: np.ndarray) -> BlockPlan:
+    """`first_rows`: where each client's examples begin in the federation's tensors."""
+    steps = max(len(p.index) for p in plans)
+    width = max(p.index.shape[1] for p in plans)
+    index = np.repeat(first_rows, steps * width).reshape(len(plans), steps, width)
+    count = np.zeros((len(plans), steps), dtype=np.int64)
+    for i, p in enumerate(plans):
+        index[i, : len(p.index), : p.index.shape[1]] += p.index
+        count[i, : len(p.count)] = p.count
+    return BlockPlan(index, count)

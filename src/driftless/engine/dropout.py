@@ -1,0 +1,67 @@
+"""Dropout whose mask depends only on a key, so that every engine drops the same units.
+
+torch's own dropout draws from a global generator: under vmap, or with another order of clients, the masks would differ.
+Here the mask is a hash of (key, position). The engine gives each client, round and step its own key, as a buffer that
+`functional_call` replaces.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+_GOLDEN = -7046029254386353131  # 2^64 / golden ratio, odd, as a signed 64-bit integer
+_MIX_1 = -4658895280553007687
+_MIX_2 = -7723592293110705685
+
+
+def mix(z: Tensor) -> Tensor:
+    """The finaliser of splitmix64 on int64 (arithmetic wraps around): flips about half of the bits of its input."""
+    z = (z ^ _shift(z, 30)) * _MIX_1
+    z = (z ^ _shift(z, 27)) * _MIX_2
+    return z ^ _shift(z, 31)
+
+
+def _shift(z: Tensor, bits: int) -> Tensor:
+    """Logical right shift: torch's `>>` repeats the sign bit, the mask removes it."""
+    return (z >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def fold(key: Tensor, number: int | Tensor) -> Tensor:
+    """A new key from a key and a number, such as a step or the index of a layer."""
+    return mix(key + (number + 1) * _GOLDEN)
+
+
+def keyed_uniform(key: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+    """Uniform numbers in [0, 1) that depend only on the key and the position."""
+    count = shape.numel()
+    position = torch.arange(count, device=key.device)
+    bits = _shift(mix(mix(key) + position * _GOLDEN), 40)
+    return (bits.to(dtype) * 2.0**-24).reshape(shape)
+
+
+class KeyedDropout(nn.Module):
+    """Replaces `nn.Dropout` in the engine's copy of a model."""
+
+    key: Tensor
+
+    def __init__(self, p: float, layer: int) -> None:
+        super().__init__()
+        self.p = p
+        self.layer = layer
+        self.register_buffer("key", torch.zeros((), dtype=torch.long))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if not self.training or self.p == 0:
+            return inputs
+        keep = keyed_uniform(fold(self.key, self.layer), inputs.shape, inputs.dtype) >= self.p
+        return inputs * keep / (1 - self.p)
+
+
+def with_keyed_dropout(module: nn.Module) -> list[str]:
+    """Replace every `nn.Dropout` of the module in place; return the names of the key buffers."""
+    found = [(name, part) for name, part in module.named_modules() if type(part) is nn.Dropout]
+    for layer, (name, part) in enumerate(found):
+        parent, _, attribute = name.rpartition(".")
+        setattr(module.get_submodule(parent), attribute, KeyedDropout(part.p, layer))
+    return [f"{name}.key" for name, _ in found]

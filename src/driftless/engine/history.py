@@ -1,0 +1,74 @@
+"""What a run reports: a record a round, and the table of all rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, overload
+
+from driftless.algorithm import Server, Vector
+
+
+class Record(NamedTuple):
+    """One round, as `on_round` gets it."""
+
+    round: int
+    x: Vector
+    """The cloud vector after the round."""
+    aggregate: Vector
+    """The mean of the round's client models, as far as the server can know it."""
+    server: Server
+    metrics: Mapping[str, float]
+
+
+class Event(NamedTuple):
+    """Something a user should hear about."""
+
+    round: int
+    what: str
+    clients: tuple[int, ...] = ()
+
+
+class History:
+    """A table with a row a round: `history["test_accuracy"]` is a column, `history[-1]` the last row."""
+
+    def __init__(self) -> None:
+        self._rows: list[dict[str, float]] = []
+
+    def append(self, row: Mapping[str, float]) -> None:
+        self._rows.append(dict(row))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[dict[str, float]]:
+        return iter(self._rows)
+
+    @overload
+    def __getitem__(self, key: str) -> list[float]: ...
+    @overload
+    def __getitem__(self, key: int) -> dict[str, float]: ...
+    def __getitem__(self, key: str | int) -> list[float] | dict[str, float]:
+        if isinstance(key, int):
+            return self._rows[key]
+        if key not in self.columns:
+            raise KeyError(f"no column {key!r}; columns are {', '.join(self.columns)}")
+        return [row[key] for row in self._rows if key in row]
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys(name for row in self._rows for name in row))
+
+    def last(self, name: str) -> float | None:
+        """The newest value of a column, None if there is none."""
+        return next((row[name] for row in reversed(self._rows) if name in row), None)
+
+    def __str__(self) -> str:
+        """The table as text; a metric that a round did not measure is blank."""
+        names = self.columns
+        cells = [[f"{row[name]:.5g}" if name in row else "" for name in names] for row in self._rows]
+        widths = [max(len(c) for c in column) for column in zip(names, *cells, strict=True)] if names else []
+        lines = ["  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)) for line in [names, *cells]]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} rounds; columns {', '.join(self.columns)})"

@@ -1,0 +1,158 @@
+"""Local training of ONE client, as pure functions. This is the specification; block.py lifts it over many clients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.func import grad_and_value
+
+from driftless.algorithm import Algorithm, Client, Local, Message, Round, Step, Upload, Vector
+from driftless.engine.flat import FlatModel
+from driftless.engine.losses import Loss, weighted
+from driftless.errors import InputError, check_choice, check_range
+
+LAST_BATCH = ("short", "bootstrap", "drop")
+
+
+@dataclass(frozen=True)
+class LocalTraining:
+    """What a client does in a round: `epochs` over its examples, or exactly `steps` minibatches.
+
+    `batch_size=None` is the full local batch. `last_batch` decides what happens when the batch size does not divide the
+    client's examples: "short" takes the remainder as it is, "bootstrap" fills it by drawing again from the client's own
+    examples, "drop" leaves it out. Round t uses the learning rate lr * lr_decay^(t-1). The gradient of the loss is
+    clipped to `clip_norm` before weight decay is added to it.
+    """
+
+    lr: float = 0.1
+    epochs: int | None = None
+    steps: int | None = None
+    batch_size: int | None = None
+    last_batch: str = "short"
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+    lr_decay: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.epochs is not None and self.steps is not None:
+            raise InputError(
+                f"local.epochs={self.epochs} and local.steps={self.steps} are both given; "
+                "give one: epochs for passes over the local data, steps for an exact number of minibatches."
+            )
+        if self.epochs is None and self.steps is None:
+            object.__setattr__(self, "epochs", 1)
+        for name in ("epochs", "steps", "batch_size"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise InputError(f"local.{name} must be a whole number of at least 1, got {value!r}.")
+        check_range("local.lr", self.lr, 0, math.inf, low_open=True, high_open=True)
+        check_range("local.lr_decay", self.lr_decay, 0, 1, low_open=True)
+        check_range("local.weight_decay", self.weight_decay, 0, math.inf, high_open=True)
+        if self.clip_norm is not None:
+            check_range("local.clip_norm", self.clip_norm, 0, math.inf, low_open=True, high_open=True)
+        check_choice("local.last_batch", self.last_batch, LAST_BATCH)
+
+    def lr_at(self, t: int) -> float:
+        return self.lr * self.lr_decay ** (t - 1)
+
+
+def check_agreement(algorithm: Algorithm, local: LocalTraining) -> None:
+    """Raise if the local training contradicts what the algorithm is defined for (FedSGD)."""
+    required = algorithm.local_must_be
+    one_step = local.steps == 1 or (local.epochs == 1 and local.batch_size is None)
+    given = {name: getattr(local, name) for name in required} | ({"steps": 1} if one_step else {})
+    wrong = {name: value for name, value in given.items() if name in required and value != required[name]}
+    if wrong:
+        said = ", ".join(f"local.{name}={value}" for name, value in wrong.items())
+        allowed = ", ".join(f"local.{name}={value}" for name, value in required.items())
+        raise InputError(f"{type(algorithm).__name__} is defined for {allowed}; got {said}. Set these values or leave them out.")
+
+
+class Batch(NamedTuple):
+    """One minibatch of one client."""
+
+    inputs: Tensor
+    targets: Tensor
+    weights: Tensor | None = None
+    """1 for an example, 0 for padding; None when there is no padding."""
+    key: Tensor | None = None
+    """Decides what dropout drops; None for a model without dropout."""
+
+
+Gradient = Callable[[Vector, Batch], tuple[Vector, Tensor]]
+"""(vector, batch) -> (gradient, loss)."""
+
+
+def loss_gradient(model: FlatModel, loss: Loss) -> Gradient:
+    """Gradient and value of the mean loss on a batch."""
+
+    def batch_loss(y: Vector, batch: Batch) -> Tensor:
+        outputs = model.train(y, batch.inputs, batch.key)
+        if batch.weights is None:
+            return loss(outputs, batch.targets)
+        return weighted(loss, outputs, batch.targets, batch.weights)
+
+    return grad_and_value(batch_loss)
+
+
+class LocalStep(NamedTuple):
+    """What a local step needs that is the same for all clients of the run."""
+
+    algorithm: Algorithm
+    gradient: Gradient
+    training: LocalTraining
+
+    def __call__(
+        self, y: Vector, local: Local, batch: Batch, msg: Message, client: Client, r: Round
+    ) -> tuple[Vector, Local, Tensor]:
+        """y <- y - lr * d; returns the new iterate, the new local state, and the loss at the old iterate."""
+        g, loss = self.at(y, batch)
+        g_x = self.at(msg.x, batch)[0] if self.algorithm.anchor_gradient else None
+        d, local = self.algorithm.direction(Step(g, y, g_x), local, msg, client, r)
+        return y - r.lr * d, local, loss
+
+    def at(self, y: Vector, batch: Batch) -> tuple[Vector, Tensor]:
+        g, loss = self.gradient(y, batch)
+        return self.regularise(g, y), loss
+
+    def regularise(self, g: Vector, y: Vector) -> Vector:
+        """The gradient that algorithms see: clipped, then with weight decay."""
+        clip_norm, weight_decay = self.training.clip_norm, self.training.weight_decay
+        if clip_norm is not None:
+            norm = g.norm()
+            above = norm > clip_norm
+            g = g * torch.where(above, clip_norm / torch.where(above, norm, 1.0), 1.0)
+        return g + weight_decay * y if weight_decay else g
+
+
+class Trained(NamedTuple):
+    """What local training leaves behind: of one client, or stacked for a block of clients."""
+
+    y: Vector
+    upload: Upload
+    client: Client
+    loss: Tensor
+    """Mean training loss over the local steps."""
+
+
+def full_gradient(step: LocalStep, x: Vector, chunks: list[Batch]) -> Vector:
+    """The client's full-batch gradient at x, accumulated over chunks of its examples."""
+    sizes = [len(chunk.inputs) for chunk in chunks]
+    parts = [step.gradient(x, chunk)[0] * (size / sum(sizes)) for chunk, size in zip(chunks, sizes, strict=True)]
+    return step.regularise(torch.stack(parts).sum(0), x)
+
+
+def train_client(step: LocalStep, batches: list[Batch], msg: Message, client: Client, r: Round) -> Trained:
+    """All local steps of one client, one after the other."""
+    y, local = msg.x, step.algorithm.init_local(msg, client, r)
+    losses: list[Tensor] = []
+    for batch in batches:
+        y, local, loss = step(y, local, batch, msg, client, r)
+        losses.append(loss)
+    upload, client = step.algorithm.upload(y, local, msg, client, r)
+    return Trained(y, upload, client, torch.stack(losses).mean())

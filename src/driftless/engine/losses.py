@@ -1,0 +1,48 @@
+"""Losses: any function (outputs, targets) -> mean over the examples, and what the engine needs besides the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+from torch.nn import functional as F
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy; classes are the last dimension, so sequences work as they are."""
+    return F.cross_entropy(outputs.flatten(0, -2), targets.flatten())
+
+
+def half_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """1/2 (output - target)^2, summed over an example's outputs, averaged over the examples."""
+    return 0.5 * (outputs - targets).square().flatten(1).sum(1).mean() if outputs.dim() > 1 else (
+        0.5 * (outputs - targets).square().mean()
+    )
+
+
+def default_loss(targets: Tensor) -> Loss:
+    """Cross-entropy for labels (integers), half the squared error for numbers."""
+    return half_squared_error if targets.is_floating_point() else cross_entropy
+
+
+def weighted(loss: Loss, outputs: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+    """The mean of the loss over the examples of positive weight.
+
+    A batch is padded to a common size and the padding has weight 0. The loss is taken example by example, because it
+    is the user's and only knows means.
+    """
+    if loss is cross_entropy and outputs.dim() == 2:
+        each = F.cross_entropy(outputs, targets, reduction="none")
+    else:
+        each = vmap(loss)(outputs.unsqueeze(1), targets.unsqueeze(1))
+    return (each * weights).sum() / weights.sum()
+
+
+def correct(outputs: Tensor, targets: Tensor) -> Tensor:
+    """1 where the largest output is the label; one number an example, averaged over the parts of a sequence."""
+    hits = (outputs.argmax(-1) == targets).to(torch.get_default_dtype())
+    return hits.flatten(1).mean(1) if hits.dim() > 1 else hits

@@ -1,0 +1,192 @@
+"""A run as a value and a step: everything that stays the same, everything that changes, one round."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from driftless.algorithm import Algorithm, Facts, Server, Vector
+from driftless.data.federation import Federation
+from driftless.data.sampling import Schedule
+from driftless.engine.block import BlockRunner, RunFacts, SingleRunner
+from driftless.engine.choose import block_size, choose
+from driftless.engine.client_store import ClientStore
+from driftless.engine.evaluate import evaluate
+from driftless.engine.flat import FlatModel
+from driftless.engine.history import Event, Record
+from driftless.engine.local import LocalStep, LocalTraining, loss_gradient
+from driftless.engine.losses import Loss
+from driftless.engine.round import RoundPlan, RoundResult, run_round
+from driftless.engine.server_lr import ServerSchedule
+from driftless.errors import Diverged
+
+ROUNDS_LOST_BEFORE_STOP = 3
+INFERENCE = ("cloud", "aggregate", "clients")
+
+
+@dataclass(frozen=True)
+class State:
+    """Everything that changes from round to round. A run continues from it as if it had never stopped."""
+
+    round: int
+    server: Server
+    clients: ClientStore
+    aggregate: Vector
+    models: LastModels | None
+    lost: int = 0
+    """Rounds lost in a row."""
+
+    def copy(self) -> State:
+        models = None if self.models is None else self.models.copy()
+        return replace(self, clients=self.clients.copy(), models=models)
+
+
+class LastModels:
+    """The mean over all clients' last models, x^0 for those never sampled: FedDyn's "all" inference model."""
+
+    def __init__(self, x: Vector, clients: int) -> None:
+        self._x0 = x
+        self._clients = clients
+        self._store = ClientStore()
+        self._moved = torch.zeros_like(x, dtype=torch.float64)  # sum over clients of (last model - x^0)
+
+    def put(self, clients: list[int], models: Tensor) -> None:
+        before = self._store.get(clients, (self._x0,))[0]
+        self._moved = self._moved + (models.double() - before.double()).sum(0)
+        self._store.put(clients, (models,))
+
+    def mean(self) -> Vector:
+        return self._x0 + (self._moved / self._clients).to(self._x0.dtype)
+
+    def copy(self) -> LastModels:
+        twin = LastModels(self._x0, self._clients)
+        twin._store, twin._moved = self._store.copy(), self._moved
+        return twin
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """Everything that stays the same during a run."""
+
+    algorithm: Algorithm
+    federation: Federation
+    model: FlatModel
+    training: LocalTraining
+    cohort: Schedule
+    loss: Loss
+    weighting: str
+    seed: int
+    engine: str
+    schedule: ServerSchedule = field(default_factory=ServerSchedule)
+    inference: str | None = None
+    """None: the algorithm's own choice."""
+    block_size: int | None = None
+
+    def init(self) -> State:
+        x = self.model.initial
+        facts = Facts(self.model.layers, self.federation.clients)
+        models = LastModels(x, self.federation.clients) if self.inference == "clients" else None
+        return State(0, self.algorithm.init_server(x, facts), ClientStore(), x, models)
+
+    def plan(self) -> RoundPlan:
+        """The runner and its blocks; with engine="auto" this measures."""
+        facts = RunFacts(
+            LocalStep(self.algorithm, loss_gradient(self.model, self.loss), self.training),
+            self.federation,
+            self.seed,
+            self.model.uses_dropout,
+        )
+        first = self.cohort.clients(1, self.federation.clients, self.seed)
+        engine = choose(facts, first, self.model.initial) if self.engine == "auto" else self.engine
+        if engine == "single":
+            runner, size = SingleRunner(facts), 1
+        else:
+            runner, size = BlockRunner(facts), self.block_size or block_size(len(first), self.model.initial)
+        return RoundPlan(runner, self.federation, self.training, self.weighting, size, self.model.layers, self.seed)
+
+    def step(self, plan: RoundPlan, state: State) -> Played:
+        """One round. The client stores of `state` are updated in place; the rest of it is left as it was."""
+        start, t = time.perf_counter(), state.round + 1
+        clients = self.cohort.clients(t, self.federation.clients, self.seed)
+        algorithm = self.schedule.apply(self.algorithm, t, len(clients))
+        result = run_round(plan, algorithm, state.server, state.clients, clients, t)
+        events = events_of(t, result)
+        if result.server is None:
+            state = replace(state, round=t, lost=state.lost + 1)
+        else:
+            state = self._commit(state, result, t)
+        metrics = {"round": t, "lr": self.training.lr_at(t), "cohort": len(clients), "skipped": len(result.arrived.skipped)}
+        metrics |= result.metrics | {"norm_x": float(state.server.x.norm()), "seconds": time.perf_counter() - start}
+        return Played(state, Record(t, state.server.x, state.aggregate, state.server, metrics), events)
+
+    def _commit(self, state: State, result: RoundResult, t: int) -> State:
+        for clients, states in result.arrived.states:
+            state.clients.put(clients, states)
+        if state.models is not None:
+            for clients, models in result.arrived.models:
+                state.models.put(clients, models)
+        return replace(state, round=t, server=result.server, aggregate=result.aggregate, lost=0)
+
+    def inference_vector(self, state: State) -> Vector:
+        """The model that is evaluated."""
+        if self.inference is None:
+            return self.algorithm.inference(state.server)
+        if state.models is not None:
+            return state.models.mean()
+        return state.aggregate if self.inference == "aggregate" else state.server.x
+
+    def evaluate(self, state: State, data: tuple[Tensor, Tensor]) -> dict[str, float]:
+        return evaluate(self.model, self.loss, self.inference_vector(state), data)
+
+
+class Played(NamedTuple):
+    """A round that has been played."""
+
+    state: State
+    record: Record
+    events: list[Event]
+
+
+def play(simulation: Simulation, plan: RoundPlan, state: State, rounds: int) -> Iterator[Played]:
+    """The rounds after `state` up to round `rounds`; raises Diverged when three in a row are lost."""
+    while state.round < rounds:
+        state, record, events = simulation.step(plan, state)
+        yield Played(state, record, events)
+        if state.lost == ROUNDS_LOST_BEFORE_STOP:
+            raise diverged(state.round, state, simulation)
+
+
+def events_of(t: int, result: RoundResult) -> list[Event]:
+    events: list[Event] = []
+    skipped = tuple(sorted(result.arrived.skipped))
+    if skipped:
+        events.append(Event(t, "update not finite: left out of the round, state kept as it was", skipped))
+    if result.server is None:
+        events.append(Event(t, "round lost: no finite result, server state kept as it was"))
+    return events
+
+
+def diverged(t: int, state: State, simulation: Simulation) -> Diverged:
+    first = t - ROUNDS_LOST_BEFORE_STOP + 1
+    norm_0, norm = float(simulation.model.initial.norm()), float(state.server.x.norm())
+    training = simulation.training
+    if norm > 100 * max(norm_0, 1.0):
+        cause = f"the server model had grown to norm {norm:.3g} (from {norm_0:.3g}): the server's steps are too long"
+        remedy = "a smaller server_lr (or beta, mu of the algorithm)"
+    else:
+        cause = f"local steps with lr={training.lr_at(first):g} blow up from a model of ordinary norm {norm:.3g}"
+        remedy = f"a smaller local.lr{'' if training.clip_norm else ', or local.clip_norm=10'}"
+    return Diverged(
+        first,
+        f"diverged at round {first}: rounds {first} to {t} gave no finite update. Likely cause: {cause}. Try {remedy}.",
+    )
+
+
+def resolved_engine(plan: RoundPlan) -> dict[str, Any]:
+    """What `auto` decided, for the record of the run."""
+    return {"kind": "single" if isinstance(plan.runner, SingleRunner) else "block", "block_size": plan.block_size}

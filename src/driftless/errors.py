@@ -1,0 +1,47 @@
+"""What a user can do wrong, as exceptions whose message is the whole explanation.
+
+Every message says what was given, what is allowed and what to do. The command line prints the message alone;
+from Python they are ordinary exceptions.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """The user's input cannot be used; raised before any work is done."""
+
+
+class Diverged(RuntimeError):
+    """Training produced no finite update for several rounds in a row."""
+
+    def __init__(self, round: int, message: str) -> None:
+        super().__init__(message)
+        self.round = round
+
+
+def unknown(kind: str, given: str, allowed: Iterable[str]) -> InputError:
+    """`unknown algorithm 'scafold'; did you mean 'scaffold'? ...`: one wording for every misspelt name."""
+    names = sorted(allowed)
+    near = difflib.get_close_matches(given.lower(), names, n=1, cutoff=0.5)
+    hint = f"; did you mean '{near[0]}'?" if near else ";"
+    return InputError(f"unknown {kind} '{given}'{hint} Allowed: {', '.join(names)}.")
+
+
+def check_range(
+    name: str, value: float, low: float, high: float, *, low_open: bool = False, high_open: bool = False
+) -> None:
+    """Raise unless `value` is a number in the interval; the message prints the interval."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    inside = is_number and (low < value if low_open else low <= value) and (value < high if high_open else value <= high)
+    if not inside:
+        interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
+        raise InputError(f"{name} must be a number in {interval}, got {value!r}; set {name} to a value in that interval.")
+
+
+def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
+    options = list(allowed)
+    if value not in options:
+        raise InputError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}.")

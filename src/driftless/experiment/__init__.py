@@ -1,0 +1,1 @@
+"""Experiments: configuration, runs and comparisons, on top of the engine."""

@@ -1,0 +1,347 @@
+"""One TOML file = one experiment; `key=value` on the command line overrides it.
+
+Precedence: command line > file > default. Keys are `section.key`; a key that occurs in one section only may be written
+without its section (`rounds=60`), and a section's name alone sets what it names (`algorithm=adabest`). Options of the
+data set, the partition and the algorithm are keys of the sections `data` and `algorithm`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from driftless.algorithm import Algorithm
+from driftless.data import DATASETS, PARTITIONS
+from driftless.errors import InputError, unknown
+from driftless.experiment.user_code import algorithm_class
+
+
+class Section(BaseModel):
+    """Every value is checked when the section is made; sections never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Data(Section):
+    """Data set and partition; the options of both are keys of this section."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str = "digits"
+    clients: int | None = None
+    partition: str | None = None
+    validation: int | float = 0
+    seed: int | None = None
+
+
+class Model(Section):
+    name: str = "mlp"
+
+
+class AlgorithmSection(Section):
+    """The algorithm; its hyper-parameters are keys of this section."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str = "fedavg"
+
+
+class Local(Section):
+    lr: float = 0.1
+    epochs: int | None = None
+    steps: int | None = None
+    batch_size: int | None = None
+    last_batch: str = "short"
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+    lr_decay: float = 1.0
+
+
+class Server(Section):
+    weighting: str | None = None
+    inference: str | None = None
+    lr_scaling: str = "none"
+    reference_cohort: int | None = None
+    warmup_rounds: int = 0
+    warmup_from: str = "zero"
+    clipping: str = "none"
+    clipping_quantile: float = 0.8
+    clipping_lr: float = 0.2
+    clipping_initial: float = 1.0
+
+
+class Engine(Section):
+    kind: str = "auto"
+    block_size: int | None = None
+    dtype: str = "float32"
+
+
+class Run(Section):
+    rounds: int = 100
+    cohort: int | float | str | list[list[int]] = 10
+    seed: int = 0
+    evaluate_every: int = 1
+
+
+class Config(Section):
+    data: Data = Data()
+    model: Model = Model()
+    algorithm: AlgorithmSection = AlgorithmSection()
+    local: Local = Local()
+    server: Server = Server()
+    engine: Engine = Engine()
+    run: Run = Run()
+
+
+SECTIONS: dict[str, type[Section]] = {
+    name: field.annotation for name, field in Config.model_fields.items() if field.annotation is not None
+}
+HEADLINE = {"data": "name", "model": "name", "algorithm": "name", "engine": "kind"}
+"""What a section's name alone sets."""
+ELSEWHERE = {
+    "clients_per_round": "run.cohort", "C": "run.cohort (a fraction such as 0.1)", "participation": "run.cohort",
+    "E": "local.epochs", "local_epochs": "local.epochs", "B": "local.batch_size", "K": "local.steps",
+    "num_clients": "data.clients", "num_rounds": "run.rounds", "T": "run.rounds", "eta": "local.lr",
+    "learning_rate": "local.lr", "dataset": "data.name", "strategy": "algorithm.name",
+}  # fmt: skip
+"""Names that other simulators use, answered with ours."""
+
+Values = dict[str, Any]
+"""Settings by their full key, such as {"local.lr": 0.1}."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A configuration and where each value came from ("default", a file, "command line")."""
+
+    config: Config
+    source: dict[str, str]
+
+    def value(self, key: str) -> Any:
+        section, _, name = key.partition(".")
+        return getattr(getattr(self.config, section), name)
+
+
+def resolve(file: Path | None, overrides: Iterable[str]) -> Resolved:
+    """The configuration of a file (if any) with `key=value` overrides."""
+    from_file = read_file(file) if file else {}
+    return combine([(str(file), from_file), ("command line", parse_overrides(overrides, from_file))])
+
+
+def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
+    """Later layers win. A setting that only makes sense for a replaced algorithm, data set or partition is dropped."""
+    values: Values = {}
+    source: dict[str, str] = {}
+    for where, layer in layers:
+        for key in obsolete(values, layer):
+            del values[key], source[key]
+        values |= layer
+        source |= dict.fromkeys(layer, where)
+    check_options(values)
+    demand_of_algorithm(values, source)
+    config = validated(values, source)
+    everything = {f"{section}.{name}" for section in SECTIONS for name in dict(getattr(config, section))}
+    return Resolved(config, {key: source.get(key, "default") for key in sorted(everything)})
+
+
+def demand_of_algorithm(values: Values, source: dict[str, str]) -> None:
+    """Fill in what the algorithm demands of the local training (FedSGD) where the user has set nothing."""
+    name = str(values.get("algorithm.name", AlgorithmSection().name))
+    demanded = algorithm_class(name).local_must_be
+    for key, value in demanded.items() if isinstance(demanded, Mapping) else ():
+        contradicted = key == "steps" and "local.epochs" in values
+        if f"local.{key}" not in values and not contradicted:
+            values[f"local.{key}"], source[f"local.{key}"] = value, f"algorithm {name}"
+
+
+def obsolete(values: Values, layer: Values) -> list[str]:
+    """Hyper-parameters of an algorithm, or options of data, that the new layer replaces by another one.
+
+    Also epochs where the layer sets steps, and the reverse: they exclude each other.
+    """
+    gone: list[str] = []
+    if layer.get("algorithm.name", values.get("algorithm.name")) != values.get("algorithm.name"):
+        gone += [key for key in values if key.startswith("algorithm.") and key != "algorithm.name"]
+    if layer.get("data.name", values.get("data.name")) != values.get("data.name"):
+        gone += [key for key in values if key.startswith("data.") and key not in ("data.name", "data.seed")]
+    for one, other in (("local.epochs", "local.steps"), ("local.steps", "local.epochs")):
+        if one in layer and other in values and other not in layer:
+            gone.append(other)
+    return gone
+
+
+def read_file(path: Path) -> Values:
+    """The settings of a TOML file; a file that cannot be read is an error that says where."""
+    return flatten(path, read_toml(path))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no configuration file '{path}'; give the path of a .toml file.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
+        raise InputError(f"'{path}' is not a TOML file: {error}.") from None
+
+
+def flatten(path: Path, tables: Mapping[str, Any]) -> Values:
+    values: Values = {}
+    for section, table in tables.items():
+        if section not in SECTIONS:
+            raise unknown(f"section of {path}", section, SECTIONS)
+        if not isinstance(table, dict):
+            table = {HEADLINE[section]: table} if section in HEADLINE else {"": table}
+        for name, value in table.items():
+            check_key(section, name)
+            values[f"{section}.{name}"] = value
+    return values
+
+
+def parse_overrides(overrides: Iterable[str], below: Values) -> Values:
+    """`["algorithm=adabest", "local.lr=0.1"]` as settings; `below` has the file's, which short keys may refer to."""
+    pairs = [split_override(text) for text in overrides]
+    # Headlines first: `beta=0.9 algorithm=adabest` must know the algorithm to place `beta`.
+    values: Values = {}
+    for key, value in sorted(pairs, key=lambda pair: pair[0].split(".")[0] not in HEADLINE):
+        full = full_key(key, {**below, **values})
+        if full in values:
+            raise InputError(f"'{full}' is given twice on the command line; give it once.")
+        values[full] = value
+    return values
+
+
+def split_override(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise InputError(f"'{text}' is not of the form key=value; write for example local.lr=0.1 or rounds=60.")
+    return key.strip(), parse_value(value.strip())
+
+
+def parse_value(text: str) -> Any:
+    """TOML values as they are (numbers, true, false, [1, 2], "text"); `none` is None; anything else is text."""
+    if text.lower() in ("none", "null"):
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def full_key(key: str, settings: Values) -> str:
+    """`rounds` -> `run.rounds`, `algorithm` -> `algorithm.name`, `beta` -> `algorithm.beta` if the algorithm has it."""
+    section, dot, name = key.partition(".")
+    if dot:
+        if section not in SECTIONS:
+            raise unknown("section", section, SECTIONS)
+        check_key(section, name)
+        return key
+    if key in HEADLINE:
+        return f"{key}.{HEADLINE[key]}"
+    homes = [s for s in SECTIONS if key in known_keys(s, settings) and key != HEADLINE.get(s)]
+    if "run" in homes:
+        return f"run.{key}"
+    if len(homes) > 1:
+        raise InputError(f"'{key}' could be {' or '.join(f'{s}.{key}' for s in homes)}; write which one you mean.")
+    if homes:
+        return f"{homes[0]}.{key}"
+    if key in ELSEWHERE:
+        raise InputError(f"unknown key '{key}'; here it is called {ELSEWHERE[key]}.")
+    every = {name for s in SECTIONS for name in known_keys(s, settings)} - {"name", "kind"}
+    raise unknown("key", key, every | set(HEADLINE))
+
+
+def known_keys(section: str, settings: Values) -> set[str]:
+    names = set(SECTIONS[section].model_fields)
+    if section == "algorithm":
+        names |= hyper_parameters(algorithm_class(str(settings.get("algorithm.name", AlgorithmSection().name))))
+    if section == "data":
+        names |= data_options(settings)
+    return names
+
+
+def check_key(section: str, name: str) -> None:
+    """Keys of the fixed sections; those of `data` and `algorithm` depend on names and are checked by check_options."""
+    allowed = SECTIONS[section].model_fields
+    if name not in allowed and section not in ("data", "algorithm"):
+        if name in ELSEWHERE:
+            raise InputError(f"unknown key '{section}.{name}'; here it is called {ELSEWHERE[name]}.")
+        raise unknown(f"key of section '{section}'", name, allowed)
+
+
+def check_options(values: Values) -> None:
+    for section, what in (("algorithm", "algorithm"), ("data", "data set and partition")):
+        name = values.get(f"{section}.name", SECTIONS[section].model_fields["name"].default)
+        allowed = known_keys(section, values)
+        for key in values:
+            inside, _, option = key.partition(".")
+            if inside == section and option not in allowed:
+                if option in ELSEWHERE:
+                    raise InputError(f"unknown key '{key}'; here it is called {ELSEWHERE[option]}.")
+                raise unknown(f"option of {what} '{name}'", option, allowed - {"name"})
+
+
+def hyper_parameters(cls: type[Algorithm]) -> set[str]:
+    return {field.name for field in fields(cls)}  # pyright: ignore[reportArgumentType]
+
+
+def data_options(settings: Values) -> set[str]:
+    name = settings.get("data.name", Data().name)
+    if name not in DATASETS:
+        raise unknown("data set", str(name), DATASETS)
+    partition = settings.get("data.partition")
+    if partition is not None and partition not in PARTITIONS:
+        raise unknown("partition", str(partition), PARTITIONS)
+    rules = [PARTITIONS[partition]] if partition else []
+    return set(DATASETS[name].options).union(*(rule.options for rule in rules))
+
+
+def validated(values: Values, source: Mapping[str, str]) -> Config:
+    nested: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        section, _, name = key.partition(".")
+        nested.setdefault(section, {})[name] = value
+    try:
+        return Config.model_validate(nested)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"][:2])
+        annotation = SECTIONS[str(first["loc"][0])].model_fields[str(first["loc"][1])].annotation
+        raise InputError(
+            f"{key} must be {type_name(annotation)}, got {values[key]!r} ({source[key]}); correct it there."
+        ) from None
+
+
+def type_name(annotation: Any) -> str:
+    names = {int: "a whole number", float: "a number", str: "a text", type(None): "none"}
+    options = [names.get(option, "lists of client numbers") for option in get_args(annotation) or [annotation]]
+    return " or ".join(dict.fromkeys(options))
+
+
+def to_toml(resolved: Resolved) -> str:
+    """The resolved configuration as a TOML file that gives it back, each value with its source as a comment."""
+    lines: list[str] = []
+    for section in SECTIONS:
+        lines.append(f"[{section}]")
+        for key, where in resolved.source.items():
+            if key.startswith(f"{section}."):
+                value, name = resolved.value(key), key.partition(".")[2]
+                text = f"# {name} = none" if value is None else f"{name} = {toml_value(value)}"
+                lines.append(f"{text.ljust(40)}  # {where}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    if isinstance(value, list):
+        return f"[{', '.join(toml_value(item) for item in value)}]"
+    return repr(value)

@@ -1,0 +1,24 @@
+"""Models without hidden layers: convex problems under the usual losses."""
+
+from __future__ import annotations
+
+from math import prod
+
+from torch import nn
+
+from driftless.errors import InputError
+from driftless.models.suits import need_classes
+
+
+def linear(input_shape: tuple[int, ...], classes: int | None) -> nn.Module:
+    """Linear regression without bias: one number per example."""
+    if classes is not None:
+        raise InputError(
+            f"model 'linear' predicts one number, but this data has {classes} classes; use model 'logistic'."
+        )
+    return nn.Sequential(nn.Flatten(), nn.Linear(prod(input_shape), 1, bias=False), nn.Flatten(0))  # [B, 1] -> [B]
+
+
+def logistic(input_shape: tuple[int, ...], classes: int | None) -> nn.Module:
+    """Multinomial logistic regression: one linear layer with bias."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(prod(input_shape), need_classes("logistic", classes)))

@@ -1,0 +1,226 @@
+"""`driftless.simulate`: check everything, then run the rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from driftless import models
+from driftless.algorithm import Algorithm, Vector, base_server_lr
+from driftless.algorithms import ALGORITHMS
+from driftless.data.federation import Federation
+from driftless.data.sampling import Cohort, as_schedule
+from driftless.engine.batches import check_steps
+from driftless.engine.flat import FlatModel
+from driftless.engine.history import Event, History, Record
+from driftless.engine.local import LocalTraining, check_agreement
+from driftless.engine.losses import Loss, default_loss
+from driftless.engine.server_lr import ServerSchedule
+from driftless.engine.simulation import INFERENCE, Simulation, State, play, resolved_engine
+from driftless.errors import Diverged, InputError, check_choice, unknown
+
+ENGINES = ("auto", "block", "single")
+
+
+@dataclass
+class Result:
+    """What a run leaves behind."""
+
+    history: History
+    """A row a round: losses, accuracies, norms, bytes."""
+    x: Vector
+    """The final cloud vector."""
+    inference: Vector
+    """The model that was evaluated; equals `x` for most algorithms."""
+    state: State
+    """Give it to `simulate(state=...)` to continue the run."""
+    events: list[Event]
+    """Clients left out and rounds lost."""
+    engine: dict[str, object]
+    """What the engine was, in particular what "auto" chose."""
+    _module: nn.Module = field(repr=False)
+    _model: FlatModel = field(repr=False)
+
+    def module(self) -> nn.Module:
+        """A new module with the trained parameters: those that were evaluated."""
+        return self._model.fill(self._module, self.inference)
+
+
+def simulate(
+    algorithm: Algorithm | str,
+    federation: Federation,
+    model: nn.Module | str,
+    *,
+    rounds: int,
+    cohort: Cohort,
+    local: LocalTraining | None = None,
+    loss: Loss | None = None,
+    weighting: str | None = None,
+    seed: int = 0,
+    engine: str = "auto",
+    dtype: torch.dtype = torch.float32,
+    evaluate_every: int = 1,
+    on_round: Callable[[Record], object] | None = None,
+    server: ServerSchedule | None = None,
+    inference: str | None = None,
+    block_size: int | None = None,
+    state: State | None = None,
+) -> Result:
+    """Run a federated algorithm and return its history and final model.
+
+    `algorithm`: a name of `driftless list algorithms` or an instance. `model`: a name of `driftless list models`, or a
+    module whose current parameters are x^0; it is copied, never changed. `cohort`: a number of clients, a fraction, a
+    schedule of driftless.data.sampling, or a list of lists of client ids, one per round. `loss(outputs, targets)` is
+    the mean over a batch; default: cross-entropy for labels, half the squared error for numbers. `weighting`:
+    "examples" or "uniform", default the algorithm's own. `engine`: "single", "block" or "auto". `evaluate_every=0`:
+    never; the last round is evaluated otherwise. `inference`: which model is evaluated, "cloud", "aggregate" or
+    "clients"; default the algorithm's own. `rounds` counts from the beginning, also when `state` continues a run.
+
+    Raises InputError before any work when something does not fit, Diverged when training does.
+    """
+    simulation, module = prepare(
+        algorithm, federation, model, rounds=rounds, cohort=cohort, local=local, loss=loss, weighting=weighting, seed=seed,
+        engine=engine, dtype=dtype, server=server, inference=inference, block_size=block_size,
+    )  # fmt: skip
+    if not isinstance(evaluate_every, int) or evaluate_every < 0:
+        raise InputError(f"evaluate_every must be 0 (never) or a positive whole number, got {evaluate_every!r}.")
+    current = simulation.init() if state is None else state.copy()
+    check_state(simulation, current, rounds)
+    plan = simulation.plan()
+    history, events = History(), list[Event]()
+    try:
+        for played in play(simulation, plan, current, rounds):
+            current, record = played.state, played.record
+            events += played.events
+            if federation.test is not None and evaluate_every and (
+                record.round % evaluate_every == 0 or record.round == rounds
+            ):  # fmt: skip
+                tested = simulation.evaluate(current, simulation.federation.test)
+                record = record._replace(metrics={**record.metrics, **{f"test_{k}": v for k, v in tested.items()}})
+            history.append(record.metrics)
+            if on_round is not None:
+                on_round(record)
+    except Diverged as error:
+        error.history, error.events = history, events
+        raise
+    return Result(
+        history, current.server.x, simulation.inference_vector(current), current, events, resolved_engine(plan), module,
+        simulation.model,
+    )  # fmt: skip
+
+
+def prepare(
+    algorithm: Algorithm | str,
+    federation: Federation,
+    model: nn.Module | str,
+    *,
+    rounds: int,
+    cohort: Cohort,
+    local: LocalTraining | None,
+    loss: Loss | None,
+    weighting: str | None,
+    seed: int,
+    engine: str,
+    dtype: torch.dtype,
+    server: ServerSchedule | None,
+    inference: str | None,
+    block_size: int | None,
+) -> tuple[Simulation, nn.Module]:
+    """Check all that can be checked before any work, and put the run together."""
+    algorithm = as_algorithm(algorithm)
+    local = LocalTraining(**algorithm.local_must_be) if local is None else local  # pyright: ignore[reportArgumentType]
+    server = ServerSchedule() if server is None else server
+    schedule = as_schedule(cohort)
+    check_rounds_and_seed(rounds, seed)
+    check_agreement(algorithm, local)
+    check_choice("weighting", weighting, (None, "examples", "uniform"))
+    check_choice("engine", engine, ENGINES)
+    check_choice("inference", inference, (None, *INFERENCE))
+    check_choice("dtype", dtype, (torch.float32, torch.float64))
+    schedule.check(federation.clients, rounds)
+    check_steps(local, federation.sizes)
+    if not server.is_constant:
+        base_server_lr(algorithm)
+    if block_size is not None and block_size < 1:
+        raise InputError(f"block_size must be at least 1, got {block_size}.")
+    module = as_module(model, federation, seed)
+    flat = FlatModel(module, dtype)
+    federation = federation.to(dtype)
+    loss = default_loss(federation.targets) if loss is None else loss
+    check_fit(flat, federation, loss)
+    simulation = Simulation(
+        algorithm, federation, flat, local, schedule, loss, weighting or algorithm.weighting, seed, engine, server,
+        inference, block_size,
+    )  # fmt: skip
+    return simulation, module
+
+
+def as_algorithm(algorithm: Algorithm | str) -> Algorithm:
+    if isinstance(algorithm, Algorithm):
+        return algorithm
+    if not isinstance(algorithm, str):
+        raise InputError(
+            f"algorithm must be a name or an instance of driftless.Algorithm, got {algorithm!r}; "
+            "for a class, give an instance, such as driftless.algorithms.FedAvg()."
+        )
+    if algorithm not in ALGORITHMS:
+        raise unknown("algorithm", algorithm, ALGORITHMS)
+    return ALGORITHMS[algorithm]()
+
+
+def as_module(model: nn.Module | str, federation: Federation, seed: int) -> nn.Module:
+    if isinstance(model, nn.Module):
+        return model
+    return models.build(model, federation.input_shape, federation.classes, seed)
+
+
+def check_rounds_and_seed(rounds: int, seed: int) -> None:
+    if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
+        raise InputError(f"rounds must be a whole number of at least 1, got {rounds!r}.")
+    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
+        raise InputError(f"seed must be a whole number of at least 0, got {seed!r}.")
+
+
+@torch.no_grad()
+def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> None:
+    """One forward pass on two examples: does the model take the inputs, do its outputs fit the targets?"""
+    inputs, targets = federation.inputs[:2], federation.targets[:2]
+    try:
+        outputs = model.evaluate(model.initial, inputs)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise InputError(
+            f"the model cannot compute on inputs of shape {list(inputs.shape)} and type {inputs.dtype}: {error}. "
+            "Give a model whose forward takes a batch of such inputs."
+        ) from error
+    if not isinstance(outputs, Tensor):
+        raise InputError(f"the model must return one tensor, got {type(outputs).__name__}; wrap it in a module that does.")
+    labels = not targets.is_floating_point()
+    if labels and federation.classes is not None and loss is default_loss(targets):
+        fits = outputs.shape[:-1] == targets.shape and outputs.shape[-1] >= federation.classes
+        wanted = f"[batch, classes >= {federation.classes}]"
+    else:
+        fits = labels or outputs.shape == targets.shape or loss is not default_loss(targets)
+        wanted = f"the targets' shape {['batch', *targets.shape[1:]]}"
+    if not fits:
+        raise InputError(
+            f"the model's output {['batch', *outputs.shape[1:]]} does not fit the targets ({len(federation.targets)} "
+            f"{'labels below ' + str(federation.classes) if labels else 'numbers'}): it must have the shape {wanted}. "
+            "Change the model's last layer."
+        )
+
+
+def check_state(simulation: Simulation, state: State, rounds: int) -> None:
+    if state.server.x.shape != simulation.model.initial.shape:
+        raise InputError(
+            f"the state to continue has {len(state.server.x)} parameters, the model {simulation.model.size}; "
+            "give the model of the first part of the run."
+        )
+    if type(state.server) is not type(simulation.init().server):
+        raise InputError(
+            f"the state to continue is not one of {type(simulation.algorithm).__name__}; give the algorithm it came from."
+        )
+    if state.round >= rounds:
+        raise InputError(f"the state is of round {state.round} already; rounds counts from the beginning, set it above that.")
