@@ -34,6 +34,8 @@ Vector = Tensor
 """The model or anything of its shape: [P]."""
 Scalar = Tensor
 """A 0-d tensor."""
+OnRequest = Any
+"""A Vector for an algorithm that asks for it, None for the others."""
 
 
 class Facts(NamedTuple):
@@ -52,7 +54,7 @@ class Step(NamedTuple):
     """Minibatch gradient at y, weight decay included."""
     y: Vector
     """The local iterate."""
-    g_x: Vector | None = None
+    g_x: OnRequest = None
     """The same minibatch's gradient at x, if the algorithm sets `anchor_gradient`."""
 
 
@@ -72,9 +74,9 @@ class Round(NamedTuple):
     clients: int
     """N, all training clients."""
     layers: tuple[slice, ...]
-    gradient: Vector | None = None
+    gradient: OnRequest = None
     """Client: its full-batch gradient at x, if `full_gradient` is "after" or "before"."""
-    cohort_gradient: Vector | None = None
+    cohort_gradient: OnRequest = None
     """The cohort's mean full-batch gradient at x, known before the local steps, if `full_gradient` is "before"."""
 
 
@@ -147,7 +149,7 @@ class Algorithm(ABC):
 
     def with_server_lr(self, server_lr: Any) -> Self:
         """The same algorithm with another server learning rate: how scaling and warm-up reach it."""
-        return dataclasses.replace(self, server_lr=server_lr)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return dataclasses.replace(self, server_lr=server_lr)  # pyright: ignore[reportArgumentType]
 
 
 def base_server_lr(algorithm: Algorithm) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -107,8 +107,9 @@ def run(
         out.print(f"round {event.round}: {event.what}{clients_text(event.clients)}", highlight=False)
     if len(result.events) > 5:
         out.print(f"... and {len(result.events) - 5} more events", highlight=False)
-    words_again = " ".join(words or [])
-    out.print(f"next: compare it with others: driftless compare fedavg scaffold {words_again}".rstrip(), highlight=False)
+    again = " ".join(word for word in words or [] if not word.startswith(("algorithm=", "algorithm.name=")))
+    others = f"fedavg scaffold {config.algorithm.name}" if config.algorithm.name != "fedavg" else "fedavg scaffold"
+    out.print(f"next: driftless compare {others} {again}".rstrip(), highlight=False, soft_wrap=True)
 
 
 def clients_text(clients: tuple[int, ...]) -> str:
@@ -160,7 +161,7 @@ def sort_words(words: Sequence[str]) -> tuple[list[str], Path | None, list[str]]
 
 
 @contextmanager
-def rounds_bar(title: str, total: int) -> Iterator[tuple[Callable[[int], None], Callable[[str], None]]]:
+def rounds_bar(title: str, total: int) -> Generator[tuple[Callable[[int], None], Callable[[str], None]]]:
     """A progress bar over rounds, with rate and time left: (set the rounds done, set the text)."""
     columns = (
         TextColumn("{task.description}"),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from numbers import Real
+from typing import Any
 
 
 class InputError(ValueError):
@@ -20,6 +22,9 @@ class Diverged(RuntimeError):
     def __init__(self, round: int, message: str) -> None:
         super().__init__(message)
         self.round = round
+        self.history: Any = None
+        """The rounds until then, as in a result."""
+        self.events: Any = None
 
 
 def unknown(kind: str, given: str, allowed: Iterable[str]) -> InputError:
@@ -34,11 +39,12 @@ def check_range(
     name: str, value: float, low: float, high: float, *, low_open: bool = False, high_open: bool = False
 ) -> None:
     """Raise unless `value` is a number in the interval; the message prints the interval."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    inside = is_number and (low < value if low_open else low <= value) and (value < high if high_open else value <= high)
-    if not inside:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    above = is_number and (low < value if low_open else low <= value)
+    below = is_number and (value < high if high_open else value <= high)
+    if not (above and below):
         interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
-        raise InputError(f"{name} must be a number in {interval}, got {value!r}; set {name} to a value in that interval.")
+        raise InputError(f"{name} must be a number in {interval}, got {value!r}; set it to a value in that interval.")
 
 
 def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:

@@ -82,8 +82,8 @@ def simulate(
     Raises InputError before any work when something does not fit, Diverged when training does.
     """
     simulation, module = prepare(
-        algorithm, federation, model, rounds=rounds, cohort=cohort, local=local, loss=loss, weighting=weighting, seed=seed,
-        engine=engine, dtype=dtype, server=server, inference=inference, block_size=block_size,
+        algorithm, federation, model, rounds=rounds, cohort=cohort, local=local, loss=loss, weighting=weighting,
+        seed=seed, engine=engine, dtype=dtype, server=server, inference=inference, block_size=block_size,
     )  # fmt: skip
     if not isinstance(evaluate_every, int) or evaluate_every < 0:
         raise InputError(f"evaluate_every must be 0 (never) or a positive whole number, got {evaluate_every!r}.")
@@ -95,11 +95,8 @@ def simulate(
         for played in play(simulation, plan, current, rounds):
             current, record = played.state, played.record
             events += played.events
-            if federation.test is not None and evaluate_every and (
-                record.round % evaluate_every == 0 or record.round == rounds
-            ):  # fmt: skip
-                tested = simulation.evaluate(current, simulation.federation.test)
-                record = record._replace(metrics={**record.metrics, **{f"test_{k}": v for k, v in tested.items()}})
+            if evaluate_every and (record.round % evaluate_every == 0 or record.round == rounds):
+                record = record._replace(metrics={**record.metrics, **simulation.test(current)})
             history.append(record.metrics)
             if on_round is not None:
                 on_round(record)
@@ -196,7 +193,7 @@ def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> None:
             "Give a model whose forward takes a batch of such inputs."
         ) from error
     if not isinstance(outputs, Tensor):
-        raise InputError(f"the model must return one tensor, got {type(outputs).__name__}; wrap it in a module that does.")
+        raise InputError(f"the model must return one tensor, got {type(outputs).__name__}; wrap it so that it does.")
     labels = not targets.is_floating_point()
     if labels and federation.classes is not None and loss is default_loss(targets):
         fits = outputs.shape[:-1] == targets.shape and outputs.shape[-1] >= federation.classes
@@ -220,7 +217,9 @@ def check_state(simulation: Simulation, state: State, rounds: int) -> None:
         )
     if type(state.server) is not type(simulation.init().server):
         raise InputError(
-            f"the state to continue is not one of {type(simulation.algorithm).__name__}; give the algorithm it came from."
+            f"the state to continue is none of {type(simulation.algorithm).__name__}; give the algorithm it came from."
         )
     if state.round >= rounds:
-        raise InputError(f"the state is of round {state.round} already; rounds counts from the beginning, set it above that.")
+        raise InputError(
+            f"the state is of round {state.round}, rounds={rounds} is not beyond it; rounds counts from the beginning."
+        )

@@ -285,12 +285,25 @@ def test_lars_and_lamb_use_a_ratio_of_one_for_a_layer_of_zeros():
     np.testing.assert_allclose(lamb["x"][4:6], -0.01 * u[4:6], atol=1e-14)
 
 
-def test_the_momentum_of_lars_is_a_running_mean_of_the_pseudo_gradients():
-    x, m = START, np.zeros(SIZE)
-    for record in run(fedlars):
-        m = 0.9 * m + 0.1 * (x - record["aggregate"])
-        np.testing.assert_allclose(record["m"], m, atol=1e-14)
-        x = record["x"]
+@pytest.mark.parametrize("algorithm", [fedlars, fedlamb])
+def test_lars_and_lamb_follow_their_equations_over_all_rounds(algorithm):
+    x, m, v = START, np.zeros(SIZE), np.zeros(SIZE)
+    for t, record in enumerate(run(algorithm, server_lr=0.1, eps=0.02), start=1):
+        d = x - record["aggregate"]
+        m = 0.9 * m + 0.1 * d
+        v = 0.99 * v + 0.01 * d**2
+        np.testing.assert_allclose(record["m"], m, atol=1e-13)
+        parts = []
+        for part in (range(4), range(4, 6)):
+            if algorithm is fedlars:
+                scale = np.sqrt(sum(x[j] ** 2 for j in part)) / (np.sqrt(sum(m[j] ** 2 for j in part)) + 0.02)
+                parts.extend(scale * m[j] for j in part)
+            else:
+                u = [m[j] / (1 - 0.9**t) / (np.sqrt(v[j] / (1 - 0.99**t)) + 0.02) for j in part]
+                scale = np.sqrt(sum(x[j] ** 2 for j in part)) / np.sqrt(sum(value**2 for value in u))
+                parts.extend(scale * value for value in u)
+        x = x - 0.1 * np.array(parts)
+        np.testing.assert_allclose(record["x"], x, atol=1e-13)
 
 
 def test_normalized_fedavg_always_moves_by_the_server_rate():
@@ -313,6 +326,19 @@ def test_normalized_fedavg_stays_where_the_pseudo_gradient_is_zero():
 def test_fedprox_without_its_term_is_fedavg():
     assert_same(run(fedprox, mu=0.0), run(fedavg, weighting="uniform"))
     assert_different(run(fedprox, mu=0.5), run(fedavg, weighting="uniform"))
+
+
+def test_many_steps_of_fedprox_reach_the_proximal_point():
+    mu = 0.7
+    features, targets = PROBLEM.clients[1]
+    curvature = features.T @ features / len(targets) + (PROBLEM.weight_decay + mu) * np.eye(SIZE)
+    proximal_point = np.linalg.solve(curvature, features.T @ targets / len(targets) + mu * START)
+    np.testing.assert_allclose(run(fedprox, [[1]], steps=2000, mu=mu)[0]["x"], proximal_point, atol=1e-9)
+
+
+def test_the_first_participation_of_feddyn_is_a_round_of_fedprox():
+    dyn, prox = run(feddyn, COHORTS[:1], mu=0.7)[0], run(fedprox, COHORTS[:1], mu=0.7)[0]
+    np.testing.assert_allclose(dyn["aggregate"], prox["aggregate"], atol=1e-14)
 
 
 @pytest.mark.parametrize("retention", ["exact", "paper"])
@@ -345,6 +371,15 @@ def test_scaffold_momentum_that_weighs_only_the_new_gradient_is_scaffold():
     momentum = run(scaffold_momentum, steps=UNEQUAL_STEPS, lr=decaying, beta=1.0, server_lr=0.8)
     assert_same(momentum, run(scaffold, steps=UNEQUAL_STEPS, lr=decaying, server_lr=0.8), keys=("x", "c", "c_i"))
     assert_different(momentum, run(scaffold_momentum, steps=UNEQUAL_STEPS, lr=decaying, server_lr=0.8))
+
+
+def test_scaffold_momentum_with_a_single_client_is_fedcm():
+    alone = random_problem(examples=(9,))
+    momentum = run(scaffold_momentum, [[0]] * 6, problem=alone, beta=0.3, server_lr=0.8)
+    cm = run(fedcm, [[0]] * 6, problem=alone, alpha=0.3, server_lr=0.8)
+    assert_same(momentum, cm)
+    for a, b in zip(momentum, cm, strict=True):
+        np.testing.assert_allclose(a["v"], b["m"], atol=1e-12)
 
 
 def uniform_minimiser(problem):
@@ -630,7 +665,7 @@ def test_fedhbm_pulls_every_step_away_from_the_last_own_model():
 @pytest.mark.parametrize(("momentum", "optimiser"), [(mimemom, mime), (mimelitemom, mimelite)])
 def test_the_ema_form_of_the_mime_methods_is_mime_with_momentum(momentum, optimiser):
     ema = run(momentum, steps=UNEQUAL_STEPS, lr=decaying, beta=0.8, form="ema")
-    assert_same(ema, run(optimiser, steps=UNEQUAL_STEPS, lr=decaying, beta=0.8), keys=("x", "m"))
+    assert_same(ema, run(optimiser, steps=UNEQUAL_STEPS, lr=decaying, beta=0.8), keys=("x", "aggregate", "m"))
 
 
 @pytest.mark.parametrize("momentum", [mimemom, mimelitemom])
@@ -657,7 +692,8 @@ def test_server_ghbm_adds_the_mean_of_the_last_moves():
 @pytest.mark.parametrize(("weighting", "steps"), [("uniform", UNEQUAL_STEPS), ("examples", 3)])
 def test_ghbm_theory_of_the_last_round_is_fedcm(weighting, steps):
     theory = run(ghbm_theory, steps=steps, tau=1, beta=0.3, weighting=weighting, lr=decaying)
-    assert_same(theory, run(fedcm, steps=steps, alpha=0.3, weighting=weighting, lr=decaying), keys=("x", "m"))
+    cm = run(fedcm, steps=steps, alpha=0.3, weighting=weighting, lr=decaying)
+    assert_same(theory, cm, keys=("x", "aggregate", "m"))
     assert_different(theory, run(ghbm_theory, steps=steps, tau=2, beta=0.3, weighting=weighting, lr=decaying))
 
 

@@ -1,4 +1,4 @@
-"""Every algorithm by the name that the command line and the configuration use. `ls` of this folder is the list of papers."""
+"""Every algorithm by the name that the command line and the configuration use."""
 
 from __future__ import annotations
 
@@ -51,4 +51,36 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
     "ghbm-theory": GHBMTheory,
 }
 
-__all__ = ["ALGORITHMS", "AdaptiveClipping", *sorted(cls.__name__ for cls in ALGORITHMS.values())]
+__all__ = [
+    "ALGORITHMS",
+    "AdaptiveClipping",
+    "AdaBest",
+    "AdaptiveFedOpt",
+    "FedADC",
+    "FedAdagrad",
+    "FedAdam",
+    "FedAvg",
+    "FedAvgM",
+    "FedCM",
+    "FedDyn",
+    "FedGBO",
+    "FedHBM",
+    "FedLamb",
+    "FedLars",
+    "FedProx",
+    "FedSGD",
+    "FedYogi",
+    "GHBM",
+    "GHBMTheory",
+    "LocalGHBM",
+    "MFL",
+    "Mime",
+    "MimeLite",
+    "MimeLiteMom",
+    "MimeMom",
+    "NormalizedFedAvg",
+    "Scaffold",
+    "ScaffoldMomentum",
+    "ScaffoldSlim",
+    "ServerGHBM",
+]

@@ -12,7 +12,7 @@ It needs no knowledge of N and is the line above when all n_i are equal.
 
 Symbols: theta^{t-1} -> x, theta_i^t -> y, theta-bar^t -> x_bar, t'_i -> t_last.
 Vectors: 1 down, 1 up, 1 kept by the client.
-Deviations: mu stands inside h_i (Algorithm 1), not outside (eq. 3): the same trajectory. The paper decays beta "when the
+Deviations: mu stands inside h_i (Algorithm 1), not outside (eq. 3): the same trajectory. The paper decays beta "when
 norm of h plateaus" without a rule; ours, off by default: when norm(h) has not fallen below its lowest value for
 `plateau_rounds` rounds, beta is multiplied by `beta_decay`.
 """

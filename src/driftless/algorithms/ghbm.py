@@ -5,7 +5,7 @@ Zaccone, Masone, Ciccone. Communication-Efficient Heterogeneous Federated Learni
 
     GHBM         each step adds beta/(tau*K) * (x^{t-1} - x^{t-tau-1})
     LocalGHBM    each step adds beta/(tau_i*K) * (x - x_old),  x_old the model the client received at t_last
-    FedHBM       each step adds beta/(tau_i*K) * (y - y_old),  y_old its own final model of t_last, y the current iterate
+    FedHBM       each step adds beta/(tau_i*K) * (y - y_old),  y_old its own final model of t_last, y the iterate
                  tau_i = t - t_last; the last two add nothing the first time
     all three    x <- x + server_lr*mean(delta)
     server-GHBM  clients plain SGD;  x <- x - server_lr*D + beta/tau*(x^{t-1} - x^{t-tau-1}), clamped at x^0
@@ -14,9 +14,9 @@ Zaccone, Masone, Ciccone. Communication-Efficient Heterogeneous Federated Learni
 
 Symbols: theta^{t} -> x, theta_i -> y, J -> K.
 Vectors: GHBM 2 down, 1 up, none kept; LocalGHBM, FedHBM 1 down, 1 up, 1 kept by the client; theory 2 down, 2 up.
-Deviations: Algorithm 2 lacks 1/lr, put back here as d = g - step/lr. The rounds t <= tau are not defined: start="zero" has
-no momentum until x^{t-tau-1} exists, "clamp" reads models before round 0 as x^0. beta of `ghbm-theory` weighs the new
-gradient, as in Algorithm 3; it is one minus the main text's.
+Deviations: Algorithm 2 lacks 1/lr, put back here as d = g - step/lr. The rounds t <= tau are not defined: start="zero"
+has no momentum until x^{t-tau-1} exists, "clamp" reads models before round 0 as x^0. beta of `ghbm-theory` weighs the
+new gradient, as in Algorithm 3; it is one minus the main text's.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""RMSProp, SGD with momentum and Adam as FedGBO writes them: a rule for using statistics, one for tracking them, and the
-inverse that recovers the mean gradient from a model difference. Shared by FedGBO, Mime, MimeLite, MFL, AdaptiveFedOpt.
+"""RMSProp, SGD with momentum and Adam as FedGBO writes them: a rule for using statistics, one for tracking them, and
+the inverse that recovers the mean gradient from a model difference. Shared by FedGBO, Mime, MFL and AdaptiveFedOpt.
 
 Mills, Hu, Min, Jin, Zheng, Wang. Accelerating Federated Learning with a Global Biased Optimiser. IEEE Transactions on
 Computers 2022, arXiv:2108.09134: Table 1. m starts at 0 and v at 1 (the authors' public code), without bias correction.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,7 +13,8 @@ FULL_GRADIENT_CHUNK = 1024
 """Examples per chunk of a full-batch gradient: bounds the memory of its activations."""
 
 
-class Plan(NamedTuple):
+@dataclass(frozen=True)
+class Plan:
     """Minibatches of one client, as positions among its own examples."""
 
     index: np.ndarray
@@ -42,8 +43,8 @@ def check_steps(training: LocalTraining, examples: np.ndarray) -> None:
     idle = np.flatnonzero(batches_per_epoch(training, examples) == 0)
     if len(idle):
         raise InputError(
-            f"client {idle[0]} has {examples[idle[0]]} examples, fewer than local.batch_size={training.batch_size}; with "
-            f"local.last_batch='drop' it (and {len(idle) - 1} others) would never train. "
+            f"client {idle[0]} has {examples[idle[0]]} examples, fewer than local.batch_size={training.batch_size}; "
+            f"with local.last_batch='drop' it (and {len(idle) - 1} others) would never train. "
             "Use last_batch='short' or 'bootstrap', or a smaller batch size."
         )
 
@@ -81,7 +82,8 @@ def chunks(examples: int) -> Plan:
     return Plan(index.reshape(rows, width), count)
 
 
-class BlockPlan(NamedTuple):
+@dataclass(frozen=True)
+class BlockPlan:
     """Plans of a block of clients in one array, padded with repetitions to equal steps and width."""
 
     index: np.ndarray

@@ -7,7 +7,7 @@ than the longest of its block is left as it is by a mask, and padding of short m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from driftless.algorithm import Client, Message, Round, Vector
+from driftless.algorithm import Client, Local, Message, Round, Vector
 from driftless.data.federation import Federation
 from driftless.engine import batches
 from driftless.engine.batches import Plan
@@ -45,8 +45,8 @@ class RunFacts(NamedTuple):
     uses_dropout: bool
 
 
-Runner = Callable[[Work, Message, Client, Round], Trained]
-"""Train a block: (work, message, stacked client states, the round) -> stacked results."""
+OwnRound = tuple[Tensor, ...]
+"""What differs between the clients of a round: (K_i, n_i) or (K_i, n_i, full-batch gradient at x)."""
 
 
 class SingleRunner:
@@ -66,13 +66,13 @@ class SingleRunner:
     def _train(self, i: int, client: int, work: Work, msg: Message, states: Client, r: Round) -> Trained:
         step = self.facts.step
         state = map_leaves(lambda leaf: leaf[i], states)
-        mine = r._replace(steps=work.steps[i], examples=work.examples[i])
+        r = r._replace(steps=work.steps[i], examples=work.examples[i])
         if step.algorithm.full_gradient == "after":
-            mine = mine._replace(gradient=self._full_gradient(client, work.t, msg.x))
+            r = r._replace(gradient=self._full_gradient(client, work.t, msg.x))
         elif r.gradient is not None:
-            mine = mine._replace(gradient=r.gradient[i])
+            r = r._replace(gradient=r.gradient[i])
         plan = batch_plan(self.facts, client, work.t)
-        return train_client(step, list(self._batches(client, plan, work.t, "dropout")), msg, state, mine)
+        return train_client(step, list(self._batches(client, plan, work.t, "dropout")), msg, state, r)
 
     def _full_gradient(self, client: int, t: int, x: Vector) -> Vector:
         plan = batches.chunks(int(self.facts.federation.sizes[client]))
@@ -105,32 +105,38 @@ class BlockRunner:
 
     def train(self, work: Work, msg: Message, states: Client, r: Round) -> Trained:
         step, algorithm = self.facts.step, self.facts.step.algorithm
-        r = r._replace(steps=work.steps, examples=work.examples)
-        if algorithm.full_gradient == "after":
-            r = r._replace(gradient=self.gradients(work, msg.x))
+        gradient = self.gradients(work, msg.x) if algorithm.full_gradient == "after" else r.gradient
+        own = (work.steps, work.examples) if gradient is None else (work.steps, work.examples, gradient)
         plans = [batch_plan(self.facts, int(c), work.t) for c in work.clients]
-        of_round = round_dims(r)
-        take_step = vmap(step, in_dims=(0, 0, self._dims(plans), None, 0, of_round), randomness="different")
+
+        # What is the same for all clients (msg, most of r) is closed over, which spares vmap flattening it each step.
+        def take_step(y: Vector, local: Local, batch: Batch, state: Client, own: OwnRound):
+            return step(y, local, batch, msg, state, mine(r, own))
+
+        def finish(y: Vector, local: Local, state: Client, own: OwnRound):
+            return algorithm.upload(y, local, msg, state, mine(r, own))
+
+        take_step = vmap(take_step, in_dims=(0, 0, self._dims(plans), 0, 0), randomness="different")
         y = msg.x.expand(len(plans), -1)
-        local = vmap(lambda state, r, _: algorithm.init_local(msg, state, r), in_dims=(0, of_round, 0))(states, r, y)
-        losses = work.steps.new_zeros(len(plans))
+        local = vmap(lambda state, own: algorithm.init_local(msg, state, mine(r, own)))(states, own)
+        losses = torch.zeros_like(work.steps)
         equal = len({len(p.index) for p in plans}) == 1
         for batch, count in self._batches(work, plans, "dropout"):
-            new_y, new_local, loss = take_step(y, local, batch, msg, states, r)
+            new_y, new_local, loss = take_step(y, local, batch, states, own)
             if equal:
                 y, local, losses = new_y, new_local, losses + loss
             else:
                 active = count > 0
                 y, local = map_leaves(lambda new, old, on=active: where(on, new, old), (new_y, new_local), (y, local))
                 losses = losses + torch.where(active, loss, 0.0)
-        send = vmap(algorithm.upload, in_dims=(0, 0, None, 0, of_round))
-        upload, states = send(y, local, msg, states, r)
+        upload, states = vmap(finish)(y, local, states, own)
         return Trained(y, upload, states, losses / work.steps)
 
     def _batches(self, work: Work, plans: list[Plan], purpose: str) -> Iterator[tuple[Batch, Tensor]]:
         """Stacked batches step by step, with the number of examples of each client's batch [clients]."""
         federation = self.facts.federation
-        index, counts = batches.stack(plans, federation.offsets[work.clients])
+        stacked = batches.stack(plans, federation.offsets[work.clients])
+        index, counts = stacked.index, stacked.count
         padded = self._dims(plans).weights is not None
         keys = dropout_keys(self.facts, work.clients, work.t, purpose)
         position = torch.arange(index.shape[2])
@@ -159,10 +165,10 @@ def dropout_keys(facts: RunFacts, clients: np.ndarray, t: int, purpose: str) -> 
     return torch.tensor([key63(facts.seed, purpose, t, int(c)) for c in clients])
 
 
-def round_dims(r: Round) -> Round:
-    """vmap's in_dims of a Round: what differs between clients has dimension 0."""
-    none = Round(*[None] * len(Round._fields))  # pyright: ignore
-    return none._replace(steps=0, examples=0, gradient=None if r.gradient is None else 0)  # pyright: ignore
+def mine(r: Round, own: OwnRound) -> Round:
+    """The round as one client sees it."""
+    steps, examples, *gradient = own
+    return r._replace(steps=steps, examples=examples, gradient=gradient[0] if gradient else None)
 
 
 def where(active: Tensor, new: Tensor, old: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ def block_size(cohort: int, vector: Vector) -> int:
 
 
 def choose(facts: RunFacts, cohort: np.ndarray, x: Vector) -> str:
-    """"block" or "single". The choice is remembered, so that equal runs in a process are equal to the bit."""
+    """ "block" or "single". The choice is remembered, so that equal runs in a process are equal to the bit."""
     if len(cohort) == 1:
         return "single"
     sizes = facts.federation.sizes

@@ -27,9 +27,10 @@ def _shift(z: Tensor, bits: int) -> Tensor:
     return (z >> bits) & ((1 << (64 - bits)) - 1)
 
 
-def fold(key: Tensor, number: int | Tensor) -> Tensor:
+def fold(key: Tensor, number: int) -> Tensor:
     """A new key from a key and a number, such as a step or the index of a layer."""
-    return mix(key + (number + 1) * _GOLDEN)
+    step = (number + 1) * _GOLDEN
+    return mix(key + ((step + 2**63) % 2**64 - 2**63))  # wrapped by hand: a Python integer does not wrap around
 
 
 def keyed_uniform(key: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:

@@ -11,6 +11,9 @@ from torch.func import functional_call
 from driftless.engine.dropout import with_keyed_dropout
 from driftless.errors import InputError
 
+Parameters = dict[str, Tensor]
+"""A vector's slices by the names of the module's parameters."""
+
 
 class FlatModel:
     """A module whose trainable parameters are the slices of a flat vector.
@@ -28,7 +31,7 @@ class FlatModel:
         self._eval = copy.deepcopy(self._train, shared).eval()
         parameters = {name: p for name, p in self._train.named_parameters() if p.requires_grad}
         if not parameters:
-            raise InputError("the model has no trainable parameter; give a module with at least one requires_grad=True.")
+            raise InputError("the model has no trainable parameter; give one with requires_grad=True.")
         self.names = tuple(parameters)
         self._shapes = [p.shape for p in parameters.values()]
         ends = torch.tensor([p.numel() for p in parameters.values()]).cumsum(0).tolist()
@@ -40,17 +43,15 @@ class FlatModel:
     def uses_dropout(self) -> bool:
         return bool(self._keys)
 
-    def parameters(self, x: Tensor) -> dict[str, Tensor]:
-        """The vector's slices by name, as views."""
+    def parameters(self, x: Tensor) -> Parameters:
+        """The vector's slices, as views."""
         parts = zip(self.names, self.layers, self._shapes, strict=True)
         return {name: x[layer].view(shape) for name, layer, shape in parts}
 
-    def train(self, x: Tensor, inputs: Tensor, key: Tensor | None) -> Tensor:
+    def train(self, parameters: Parameters, inputs: Tensor, key: Tensor | None) -> Tensor:
         """Outputs in training mode; `key` decides what dropout drops."""
-        values = self.parameters(x)
-        if key is not None:
-            values.update(dict.fromkeys(self._keys, key))
-        return functional_call(self._train, values, (inputs,))
+        keys = {} if key is None else dict.fromkeys(self._keys, key)
+        return functional_call(self._train, {**parameters, **keys}, (inputs,))
 
     def evaluate(self, x: Tensor, inputs: Tensor) -> Tensor:
         return functional_call(self._eval, self.parameters(x), (inputs,))

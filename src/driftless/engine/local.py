@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.func import grad_and_value
 
 from driftless.algorithm import Algorithm, Client, Local, Message, Round, Step, Upload, Vector
-from driftless.engine.flat import FlatModel
+from driftless.engine.flat import FlatModel, Parameters
 from driftless.engine.losses import Loss, weighted
 from driftless.errors import InputError, check_choice, check_range
 
@@ -70,7 +70,9 @@ def check_agreement(algorithm: Algorithm, local: LocalTraining) -> None:
     if wrong:
         said = ", ".join(f"local.{name}={value}" for name, value in wrong.items())
         allowed = ", ".join(f"local.{name}={value}" for name, value in required.items())
-        raise InputError(f"{type(algorithm).__name__} is defined for {allowed}; got {said}. Set these values or leave them out.")
+        raise InputError(
+            f"{type(algorithm).__name__} is defined for {allowed}; got {said}. Set these values or leave them out."
+        )
 
 
 class Batch(NamedTuple):
@@ -91,13 +93,20 @@ Gradient = Callable[[Vector, Batch], tuple[Vector, Tensor]]
 def loss_gradient(model: FlatModel, loss: Loss) -> Gradient:
     """Gradient and value of the mean loss on a batch."""
 
-    def batch_loss(y: Vector, batch: Batch) -> Tensor:
-        outputs = model.train(y, batch.inputs, batch.key)
+    def batch_loss(parameters: Parameters, batch: Batch) -> Tensor:
+        outputs = model.train(parameters, batch.inputs, batch.key)
         if batch.weights is None:
             return loss(outputs, batch.targets)
         return weighted(loss, outputs, batch.targets, batch.weights)
 
-    return grad_and_value(batch_loss)
+    gradient = grad_and_value(batch_loss)
+
+    def at(y: Vector, batch: Batch) -> tuple[Vector, Tensor]:
+        # Differentiating by the slices, not through them: the backward of a slice would fill a whole vector for each.
+        g, value = gradient(model.parameters(y), batch)
+        return torch.cat([part.flatten() for part in g.values()]), value
+
+    return at
 
 
 class LocalStep(NamedTuple):

@@ -19,8 +19,10 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
 
 def half_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     """1/2 (output - target)^2, summed over an example's outputs, averaged over the examples."""
-    return 0.5 * (outputs - targets).square().flatten(1).sum(1).mean() if outputs.dim() > 1 else (
-        0.5 * (outputs - targets).square().mean()
+    return (
+        0.5 * (outputs - targets).square().flatten(1).sum(1).mean()
+        if outputs.dim() > 1
+        else (0.5 * (outputs - targets).square().mean())
     )
 
 

@@ -7,7 +7,7 @@ workers and an interruption cannot change what is drawn. Philox is counter-based
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import numpy as np
@@ -30,8 +30,8 @@ def key63(seed: int, purpose: str, round: int = 0, client: int = 0) -> int:
 
 
 @contextmanager
-def torch_stream(seed: int, purpose: str, round: int = 0, client: int = 0) -> Iterator[None]:
-    """torch's own generator, which a user's model may draw from, set to a keyed state; the caller's comes back after."""
+def torch_stream(seed: int, purpose: str, round: int = 0, client: int = 0) -> Generator[None]:
+    """torch's own generator, which a user's model may draw from, in a keyed state; the caller's comes back after."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(key63(seed, purpose, round, client))
         yield

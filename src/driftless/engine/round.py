@@ -1,7 +1,7 @@
 """One round: sample -> broadcast -> blocks -> weighted sums -> update.
 
-Blocks are summed in block order, so neither the order of the cohort nor who computed a block changes the result. A round
-is a transaction: client states are written only when the server has accepted the round.
+Blocks are summed in block order, so neither the order of the cohort nor who computed a block changes the result. A
+round is a transaction: client states are written only when the server has accepted the round.
 """
 
 from __future__ import annotations
@@ -182,8 +182,8 @@ def mean_gradient(plan: RoundPlan, blocks: list[Work], gradients: list[Any]) -> 
 
 def finite_rows(stacked: Tree) -> Tensor:
     """Which clients have finite values in every field [clients]."""
-    rows = [torch.isfinite(leaf).flatten(1).all(1) if leaf.dim() > 1 else torch.isfinite(leaf) for leaf in leaves(stacked)]
-    return torch.stack(rows).all(0)
+    finite = [torch.isfinite(leaf) for leaf in leaves(stacked)]
+    return torch.stack([rows.flatten(1).all(1) if rows.dim() > 1 else rows for rows in finite]).all(0)
 
 
 def keep(work: Work, trained: Trained, rows: Tensor) -> tuple[Work, Trained]:

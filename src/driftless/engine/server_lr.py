@@ -27,8 +27,8 @@ class ServerSchedule:
         check_choice("server.warmup_from", self.warmup_from, ("zero", "base"))
         if self.lr_scaling != "none" and self.reference_cohort is None:
             raise InputError(
-                f"server.lr_scaling={self.lr_scaling!r} needs server.reference_cohort, the cohort size that server_lr was "
-                "tuned for; set it, e.g. server.reference_cohort=10."
+                f"server.lr_scaling={self.lr_scaling!r} needs server.reference_cohort, the cohort size that server_lr "
+                "was tuned for; set it, e.g. server.reference_cohort=10."
             )
         if self.reference_cohort is not None and self.reference_cohort < 1:
             raise InputError(f"server.reference_cohort must be at least 1, got {self.reference_cohort}.")

@@ -120,7 +120,8 @@ class Simulation:
             state = replace(state, round=t, lost=state.lost + 1)
         else:
             state = self._commit(state, result, t)
-        metrics = {"round": t, "lr": self.training.lr_at(t), "cohort": len(clients), "skipped": len(result.arrived.skipped)}
+        skipped = len(result.arrived.skipped)
+        metrics = {"round": t, "lr": self.training.lr_at(t), "cohort": len(clients), "skipped": skipped}
         metrics |= result.metrics | {"norm_x": float(state.server.x.norm()), "seconds": time.perf_counter() - start}
         return Played(state, Record(t, state.server.x, state.aggregate, state.server, metrics), events)
 
@@ -140,8 +141,12 @@ class Simulation:
             return state.models.mean()
         return state.aggregate if self.inference == "aggregate" else state.server.x
 
-    def evaluate(self, state: State, data: tuple[Tensor, Tensor]) -> dict[str, float]:
-        return evaluate(self.model, self.loss, self.inference_vector(state), data)
+    def test(self, state: State) -> dict[str, float]:
+        """test_loss and, for labels, test_accuracy; nothing when there is no test set."""
+        if self.federation.test is None:
+            return {}
+        measured = evaluate(self.model, self.loss, self.inference_vector(state), self.federation.test)
+        return {f"test_{name}": value for name, value in measured.items()}
 
 
 class Played(NamedTuple):

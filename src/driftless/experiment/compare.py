@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from driftless.errors import Diverged, InputError, unknown
 from driftless.experiment.build import arguments, run
@@ -24,10 +24,10 @@ from driftless.experiment.user_code import algorithm_class
 class Compare(Section):
     """The `[compare]` table of a configuration file."""
 
-    algorithms: list[str] = []
+    algorithms: tuple[str, ...] = ()
     seeds: int = 3
     target: float | None = None
-    settings: dict[str, dict[str, Any]] = {}
+    settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Per algorithm, settings that differ from the rest of the file: its own learning rate, for example."""
 
 

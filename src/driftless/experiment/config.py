@@ -98,9 +98,7 @@ class Config(Section):
     run: Run = Run()
 
 
-SECTIONS: dict[str, type[Section]] = {
-    name: field.annotation for name, field in Config.model_fields.items() if field.annotation is not None
-}
+SECTIONS: dict[str, type[Section]] = {name: type(field.default) for name, field in Config.model_fields.items()}
 HEADLINE = {"data": "name", "model": "name", "algorithm": "name", "engine": "kind"}
 """What a section's name alone sets."""
 ELSEWHERE = {

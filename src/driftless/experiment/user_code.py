@@ -26,14 +26,16 @@ def from_file(path: Path, name: str) -> type[Algorithm]:
         raise InputError(f"there is no file '{path}'; algorithm=FILE.py:CLASS needs the path of a Python file.")
     module_name = f"driftless_user_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # dataclasses look their module up by name
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise InputError(f"'{path}' cannot be imported: {type(error).__name__}: {error}.") from error
-    found = {k: v for k, v in vars(module).items() if isinstance(v, type) and issubclass(v, Algorithm) and v is not Algorithm}
+    classes = {key: value for key, value in vars(module).items() if isinstance(value, type)}
+    found = {key: cls for key, cls in classes.items() if issubclass(cls, Algorithm) and cls is not Algorithm}
     if name not in found:
         raise unknown(f"algorithm class of {path}", name, found)
     if not dataclasses.is_dataclass(found[name]):

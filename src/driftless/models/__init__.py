@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from driftless.engine.random import key63
+from driftless.engine.random import torch_stream
 from driftless.errors import unknown
 from driftless.models.cnn import cnn
 from driftless.models.linear import linear, logistic
@@ -27,6 +27,5 @@ def build(name: str, input_shape: tuple[int, ...], classes: int | None, seed: in
     """The named model for inputs of this shape, its parameters drawn from `seed` alone."""
     if name not in MODELS:
         raise unknown("model", name, MODELS)
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        torch.default_generator.manual_seed(key63(seed, "model"))  # torch.manual_seed would also reseed the GPUs
+    with torch_stream(seed, "model"), torch.device("cpu"):
         return MODELS[name](tuple(input_shape), classes)

@@ -1,0 +1,519 @@
+"""Every identity of the specification, in double precision to 1e-10.
+
+Unless an identity says otherwise: unbalanced clients, cohorts of one to all clients, three local steps on minibatches,
+a linear regression and a small neural network. Where the weighting is free, the regression weighs by examples and the
+network uniformly.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+
+from driftless import ALGORITHMS, AdaptiveClipping, LocalTraining, Round
+from driftless.algorithms import (
+    GHBM,
+    AdaBest,
+    AdaptiveFedOpt,
+    FedADC,
+    FedAvg,
+    FedAvgM,
+    FedCM,
+    FedDyn,
+    FedGBO,
+    FedProx,
+    FedSGD,
+    GHBMTheory,
+    LocalGHBM,
+    Mime,
+    MimeLite,
+    Scaffold,
+    ScaffoldMomentum,
+    ScaffoldSlim,
+    ServerGHBM,
+)
+from driftless.algorithms.feddyn import Server as FedDynServer
+from driftless.algorithms.optimizers import invert
+from driftless.data.sampling import Cyclic
+
+from .problems import (
+    COHORTS,
+    EVERYONE,
+    FULL_BATCHES,
+    LR,
+    MINIBATCHES,
+    SIZES,
+    assert_close,
+    assert_different,
+    assert_same,
+    mlp,
+    regression,
+    run,
+)
+
+OPTIMIZERS = ("rmsprop", "sgdm", "adam")
+ONE_FULL_STEP = replace(FULL_BATCHES, steps=1)
+
+on_both_problems = pytest.mark.parametrize("problem", [regression, mlp])
+with_both_weightings = pytest.mark.parametrize(("problem", "weighting"), [(regression, "examples"), (mlp, "uniform")])
+with_every_optimizer = pytest.mark.parametrize("optimizer", OPTIMIZERS)
+
+
+# AdaBest, FedDyn
+
+
+@with_both_weightings
+@pytest.mark.parametrize("size_adaptive", [True, False])
+def test_adabest_without_mu_and_beta_is_fedavg(problem, weighting, size_adaptive):
+    bench = problem()
+    plain = run(FedAvg(), bench, weighting=weighting)
+    assert_same(run(AdaBest(mu=0.0, beta=0.0, size_adaptive=size_adaptive), bench, weighting=weighting), plain)
+    assert_different(run(AdaBest(size_adaptive=size_adaptive), bench, weighting=weighting), plain)
+
+
+@with_both_weightings
+def test_the_aggregates_of_adabest_telescope(problem, weighting):
+    """x_bar^{t-1} - x_bar^t = h^{t-1} + gbar^t, with gbar^t = x^{t-1} - x_bar^t."""
+    bench = problem()
+    x, x_bar, h = bench.x0, bench.x0, torch.zeros_like(bench.x0)
+    for record in run(AdaBest(mu=0.3, beta=0.7), bench, weighting=weighting):
+        gbar = x - record.aggregate
+        assert_close(x_bar - record.aggregate, h + gbar)
+        x, x_bar, h = record.x, record.aggregate, record.server.h
+    assert float(h.abs().max()) > 1e-3
+
+
+@with_both_weightings
+def test_the_bias_estimate_of_adabest_is_a_geometric_sum_of_pseudo_gradients(problem, weighting):
+    """h^t = sum_{s=1..t} beta^(t-s+1) gbar^s."""
+    bench, beta = problem(), 0.7
+    x, gbars = bench.x0, []
+    for record in run(AdaBest(mu=0.3, beta=beta), bench, weighting=weighting):
+        gbars.append(x - record.aggregate)
+        t = record.round
+        assert_close(record.server.h, sum(beta ** (t - s + 1) * gbar for s, gbar in enumerate(gbars, start=1)))
+        x = record.x
+
+
+@on_both_problems
+def test_size_adaptive_adabest_is_plain_adabest_when_all_clients_are_equally_large(problem):
+    bench = problem(sizes=(8,) * 7)
+    adaptive, plain = AdaBest(mu=0.3, beta=0.7), AdaBest(mu=0.3, beta=0.7, size_adaptive=False)
+    assert_same(run(adaptive, bench), run(plain, bench))
+    assert_different(run(adaptive, problem()), run(plain, problem()))
+
+
+def test_adabest_needs_no_knowledge_of_the_number_of_clients():
+    """Clients that never take part change nothing, other than for FedDyn."""
+    few, many = regression(), regression(sizes=(*SIZES, 20, 30, 40))
+    assert_same(run(AdaBest(mu=0.3), few), run(AdaBest(mu=0.3), many))
+    assert_different(run(FedDyn(mu=0.3), few), run(FedDyn(mu=0.3), many))
+
+
+@dataclass(frozen=True)
+class FedDynWithoutProximalTerm(FedDyn):
+    def direction(self, step, local, msg, client, r):
+        return step.g - client.h, local
+
+
+@with_both_weightings
+def test_with_everyone_adabest_with_beta_one_is_feddyn_without_its_proximal_term(problem, weighting):
+    bench, options = problem(), {"cohort": EVERYONE[:8], "weighting": weighting}
+    bare = run(FedDynWithoutProximalTerm(mu=0.3), bench, **options)
+    assert_same(run(AdaBest(mu=0.3, beta=1.0, size_adaptive=False), bench, **options), bare)
+    assert_different(run(FedDyn(mu=0.3), bench, **options), bare)
+
+
+def test_with_everyone_equally_large_size_adaptive_adabest_is_that_feddyn_too():
+    bench = regression(sizes=(8,) * 7)
+    bare = run(FedDynWithoutProximalTerm(mu=0.3), bench, cohort=EVERYONE)
+    assert_same(run(AdaBest(mu=0.3, beta=1.0), bench, cohort=EVERYONE), bare)
+
+
+def server_round(cohort: int, clients: int) -> Round:
+    number = torch.tensor(1.0, dtype=torch.float64)
+    return Round(number, number, number, number, cohort, clients, (slice(0, 4),))
+
+
+def feddyn_condition(h, gbar, cohort, clients) -> float:
+    """cos(h, gbar) + M/(2N) * norm(gbar)/norm(h): the bias estimate does not grow exactly when this is <= 0."""
+    cosine = float(h @ gbar / (h.norm() * gbar.norm()))
+    return cosine + cohort / (2 * clients) * float(gbar.norm() / h.norm())
+
+
+def test_the_bias_estimate_of_feddyn_shrinks_exactly_when_the_pseudo_gradient_opposes_it_enough():
+    """norm(h^t) <= norm(h^{t-1}) exactly when cos(h^{t-1}, gbar) <= -(M/2N)*norm(gbar)/norm(h^{t-1})."""
+    generator = torch.Generator().manual_seed(0)
+    outcomes = []
+    for trial in range(2000):
+        cohort, clients = 1 + trial % 10, 10 + trial % 7
+        x, h, gbar = torch.randn(3, 4, generator=generator, dtype=torch.float64)
+        gbar = gbar * 10 ** (trial % 3 - 1) - (trial % 2) * h  # of different lengths, every second time against h
+        margin = feddyn_condition(h, gbar, cohort, clients)
+        if abs(margin) < 1e-12:
+            continue  # too close to call in floating point; the boundary has its own test
+        mean = FedAvg().upload(x - gbar, (), FedAvg().broadcast(FedDynServer(x, h)), (), None)[0]
+        after = FedDyn().update(FedDynServer(x, h), mean, server_round(cohort, clients)).h
+        assert (float(after.norm()) <= float(h.norm())) == (margin <= 0)
+        outcomes.append(margin <= 0)
+    assert min(outcomes.count(True), outcomes.count(False)) > 400
+
+
+def test_the_bias_estimate_of_feddyn_keeps_its_norm_on_the_boundary_of_the_condition():
+    """h is mirrored: h + M/N*gbar = the mirror image of h, so that 2(M/N)h.gbar + (M/N)^2 norm(gbar)^2 = 0."""
+    generator = torch.Generator().manual_seed(1)
+    cohort, clients = 3, 10
+    for _ in range(100):
+        x, h, normal = torch.randn(3, 4, generator=generator, dtype=torch.float64)
+        mirrored = h - 2 * (h @ normal) / (normal @ normal) * normal
+        gbar = (mirrored - h) * clients / cohort
+        assert abs(feddyn_condition(h, gbar, cohort, clients)) < 1e-12
+        mean = FedAvg().upload(x - gbar, (), FedAvg().broadcast(FedDynServer(x, h)), (), None)[0]
+        after = FedDyn().update(FedDynServer(x, h), mean, server_round(cohort, clients)).h
+        assert_close(after, mirrored)
+        assert_close(after.norm(), h.norm())
+
+
+@on_both_problems
+def test_the_condition_on_feddyn_decides_every_round_of_a_run(problem):
+    bench = problem()
+    x, h, checked = bench.x0, None, 0
+    for record, cohort in zip(run(FedDyn(mu=0.3), bench), COHORTS, strict=True):
+        gbar = x - record.aggregate
+        if h is not None:
+            margin = feddyn_condition(h, gbar, len(cohort), len(SIZES))
+            assert abs(margin) > 1e-9
+            assert (float(record.server.h.norm()) <= float(h.norm())) == (margin <= 0)
+            checked += 1
+        x, h = record.x, record.server.h
+    assert checked == len(COHORTS) - 1
+
+
+# FedAvg and what reduces to it
+
+
+@with_both_weightings
+def test_fedprox_without_mu_is_fedavg(problem, weighting):
+    bench = problem()
+    plain = run(FedAvg(server_lr=0.7), bench, weighting=weighting)
+    assert_same(run(FedProx(mu=0.0, server_lr=0.7), bench, weighting=weighting), plain)
+    assert_different(run(FedProx(mu=0.5, server_lr=0.7), bench, weighting=weighting), plain)
+
+
+@dataclass(frozen=True)
+class ScaffoldWithoutControls(Scaffold):
+    """The clients' controls are set back to zero, and no change of them is sent."""
+
+    def upload(self, y, local, msg, client, r):
+        upload, kept = super().upload(y, local, msg, client, r)
+        zero = torch.zeros_like(y)
+        return upload._replace(delta_c=zero), kept._replace(c=zero)
+
+
+@with_both_weightings
+@pytest.mark.parametrize("option", [1, 2])
+def test_scaffold_with_its_controls_held_at_zero_is_fedavg(problem, weighting, option):
+    bench, options = problem(), {"weighting": weighting, "cohort": COHORTS[:8]}
+    plain = run(FedAvg(server_lr=0.7), bench, **options)
+    assert_same(run(ScaffoldWithoutControls(server_lr=0.7, option=option), bench, **options), plain)
+    assert_different(run(Scaffold(server_lr=0.7, option=option), bench, **options), plain)
+
+
+@with_both_weightings
+def test_fedavgm_without_momentum_is_fedavg(problem, weighting):
+    bench = problem()
+    plain = run(FedAvg(server_lr=0.7), bench, weighting=weighting)
+    assert_same(run(FedAvgM(server_lr=0.7, momentum=0.0), bench, weighting=weighting), plain)
+    assert_different(run(FedAvgM(server_lr=0.7), bench, weighting=weighting), plain)
+
+
+@on_both_problems
+def test_fedsgd_with_one_client_is_gradient_descent(problem):
+    bench = problem(sizes=(9,))
+    local = LocalTraining(lr=1.0, steps=1)
+    x = bench.x0
+    for record in run(FedSGD(server_lr=0.2), bench, cohort=[[0]] * 10, local=local):
+        x = x - 0.2 * bench.gradient(0, x)
+        assert_close(record.x, x)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_clipping_with_a_huge_norm_changes_nothing(name):
+    local = LocalTraining(lr=1.0, steps=1) if name == "fedsgd" else MINIBATCHES
+    algorithm = ALGORITHMS[name](**({"server_lr": 0.2} if name == "fedsgd" else {}))
+    bench, options = regression(), {"local": local, "cohort": COHORTS[:6]}
+    free = run(algorithm, bench, **options)
+    clipped = run(AdaptiveClipping(algorithm, initial=1e9), bench, **options)
+    assert_same(clipped, free)
+    for one, other in zip(free, clipped, strict=True):
+        assert_close(algorithm.inference(one.server), AdaptiveClipping(algorithm).inference(other.server))
+
+
+# SCAFFOLD
+
+
+@on_both_problems
+def test_the_exact_scaffold_slim_is_scaffold(problem):
+    bench = problem()
+    full, slim = run(Scaffold(), bench), run(ScaffoldSlim(), bench)
+    assert_same(slim, full)
+    for one, other in zip(full, slim, strict=True):
+        assert_close(one.server.c, other.server.h)
+    assert_different(run(ScaffoldSlim(retention="paper"), bench), full)
+
+
+def test_the_papers_scaffold_slim_is_scaffold_only_for_cohorts_of_one():
+    bench, alone = regression(), [[i % 7] for i in (0, 3, 1, 5, 0, 2, 6, 4, 3, 0)]
+    assert_same(run(ScaffoldSlim(retention="paper"), bench, cohort=alone), run(Scaffold(), bench, cohort=alone))
+
+
+@with_both_weightings
+def test_scaffold_momentum_with_beta_one_is_scaffold(problem, weighting):
+    bench = problem()
+    full = run(Scaffold(server_lr=0.7), bench, weighting=weighting)
+    momentum = run(ScaffoldMomentum(beta=1.0, server_lr=0.7), bench, weighting=weighting)
+    assert_same(momentum, full)
+    for one, other in zip(full, momentum, strict=True):
+        assert_close(one.server.c, other.server.c)
+    assert_different(run(ScaffoldMomentum(beta=0.5, server_lr=0.7), bench, weighting=weighting), full)
+
+
+# FedGBO and its rivals
+
+
+class Witnessed(NamedTuple):
+    x: torch.Tensor
+    statistics: NamedTuple
+    recovered: torch.Tensor
+    witnessed: torch.Tensor
+
+
+class GradientSum(NamedTuple):
+    total: torch.Tensor
+
+
+class WitnessedDelta(NamedTuple):
+    delta: torch.Tensor
+    total: torch.Tensor
+
+
+@dataclass(frozen=True)
+class WitnessedFedGBO(FedGBO):
+    """FedGBO whose clients also report the sum of their local gradients; it plays no part in the update."""
+
+    def init_server(self, x, facts):
+        return Witnessed(*super().init_server(x, facts), torch.zeros_like(x), torch.zeros_like(x))
+
+    def broadcast(self, server):
+        return super().broadcast(super().init_server(server.x, None)._replace(statistics=server.statistics))
+
+    def init_local(self, msg, client, r):
+        return GradientSum(torch.zeros_like(msg.x))
+
+    def direction(self, step, local, msg, client, r):
+        return super().direction(step, (), msg, client, r)[0], GradientSum(local.total + step.g)
+
+    def upload(self, y, local, msg, client, r):
+        return WitnessedDelta(y - msg.x, local.total), client
+
+    def update(self, server, mean, r):
+        recovered = invert(self, -mean.delta / (r.lr * r.steps), server.statistics)
+        return Witnessed(*super().update(server, mean, r), recovered, mean.total / r.steps)
+
+
+@with_both_weightings
+@with_every_optimizer
+def test_the_inverse_of_fedgbo_is_the_mean_of_all_local_gradients(problem, weighting, optimizer):
+    beta, beta2 = 0.8, 0.9
+    algorithm = WitnessedFedGBO(optimizer=optimizer, beta=beta, beta2=beta2)
+    bench = problem()
+    m, v = torch.zeros_like(bench.x0), torch.ones_like(bench.x0)
+    for record in run(algorithm, bench, weighting=weighting):
+        mean = record.server.witnessed
+        assert_close(record.server.recovered, mean)
+        m = beta * m + (1 - beta) * mean
+        v = beta2 * v + (1 - beta2) * mean**2 if optimizer == "adam" else beta * v + (1 - beta) * mean**2
+        if optimizer != "rmsprop":
+            assert_close(record.server.statistics.m, m)
+        if optimizer != "sgdm":
+            assert_close(record.server.statistics.v, v)
+
+
+@with_every_optimizer
+def test_the_inverse_of_fedgbo_is_the_mean_over_all_steps_when_clients_take_different_numbers_of_steps(optimizer):
+    local = LocalTraining(lr=LR, epochs=1, batch_size=3)
+    algorithm = WitnessedFedGBO(optimizer=optimizer, beta=0.8, beta2=0.9)
+    records = run(algorithm, regression(), local=local)
+    assert all(float(record.server.witnessed.abs().max()) > 1e-3 for record in records)
+    for record in records:
+        assert_close(record.server.recovered, record.server.witnessed)
+
+
+@with_every_optimizer
+def test_the_local_gradients_of_fedgbo_computed_step_by_step_in_numpy_are_what_its_server_tracks(optimizer):
+    """The same identity without any code of ours but FedGBO itself."""
+    bench, beta, beta2, eps = regression(), 0.8, 0.9, 0.01
+    x, m, v = bench.x0.numpy(), np.zeros(6), np.ones(6)
+    records = run(FedGBO(optimizer=optimizer, beta=beta, beta2=beta2, eps=eps), bench, local=FULL_BATCHES)
+    for record, cohort in zip(records, COHORTS, strict=True):
+        gradients, models = [], []
+        for i in cohort:
+            inputs, targets = (part.numpy() for part in bench.federation.client(i))
+            y = x.copy()
+            for _ in range(FULL_BATCHES.steps):
+                g = inputs.T @ (inputs @ y - targets) / len(targets)
+                gradients.append(g)
+                top = g if optimizer == "rmsprop" else beta * m + (1 - beta) * g
+                y = y - LR * (top if optimizer == "sgdm" else top / (np.sqrt(v) + eps))
+            models.append(y)
+        x, G = np.mean(models, axis=0), np.mean(gradients, axis=0)
+        m = beta * m + (1 - beta) * G
+        v = beta2 * v + (1 - beta2) * G**2 if optimizer == "adam" else beta * v + (1 - beta) * G**2
+        assert_close(record.x, x)
+        if optimizer != "rmsprop":
+            assert_close(record.server.statistics.m, m)
+        if optimizer != "sgdm":
+            assert_close(record.server.statistics.v, v)
+
+
+@with_both_weightings
+@with_every_optimizer
+def test_fedgbo_is_mimelite_at_one_full_batch_step(problem, weighting, optimizer):
+    bench, options = problem(), {"weighting": weighting, "cohort": COHORTS[:8]}
+    hyper = {"optimizer": optimizer, "beta": 0.8, "beta2": 0.9}
+    once = {"local": ONE_FULL_STEP, **options}
+    assert_same(run(FedGBO(**hyper), bench, **once), run(MimeLite(**hyper), bench, **once))
+    assert_different(run(FedGBO(**hyper), bench, **options), run(MimeLite(**hyper), bench, **options))
+
+
+@with_both_weightings
+def test_fedgbo_with_momentum_is_fedcm(problem, weighting):
+    bench = problem()
+    gbo = run(FedGBO(optimizer="sgdm", beta=0.7), bench, weighting=weighting)
+    cm = run(FedCM(alpha=1 - 0.7), bench, weighting=weighting)
+    assert_same(gbo, cm)
+    for one, other in zip(gbo, cm, strict=True):
+        assert_close(one.server.statistics.m, other.server.m)
+
+
+@with_both_weightings
+def test_adaptive_fedopt_with_momentum_is_fedavgm_with_a_smaller_server_lr(problem, weighting):
+    bench = problem()
+    adaptive = run(AdaptiveFedOpt(optimizer="sgdm", server_lr=1.5, beta=0.7), bench, weighting=weighting)
+    assert_same(adaptive, run(FedAvgM(server_lr=1.5 * (1 - 0.7), momentum=0.7), bench, weighting=weighting))
+
+
+@with_both_weightings
+@with_every_optimizer
+def test_mime_at_one_full_batch_step_is_the_centralised_optimiser(problem, weighting, optimizer):
+    """One step of the optimiser with the statistics so far, on the gradient of the cohort, which they track then."""
+    bench, beta, beta2, eps = problem(), 0.8, 0.9, 0.01
+    mime = Mime(optimizer=optimizer, beta=beta, beta2=beta2, eps=eps)
+    records = run(mime, bench, local=ONE_FULL_STEP, weighting=weighting, cohort=COHORTS[:8])
+    x, m, v = bench.x0, torch.zeros_like(bench.x0), torch.ones_like(bench.x0)
+    for record, cohort in zip(records, COHORTS, strict=False):
+        weights = torch.tensor([SIZES[i] if weighting == "examples" else 1 for i in cohort], dtype=torch.float64)
+        gradients = torch.stack([bench.gradient(i, x) for i in cohort])
+        c = (weights[:, None] * gradients).sum(0) / weights.sum()
+        if optimizer == "rmsprop":
+            x = x - LR * c / (v.sqrt() + eps)
+            v = beta * v + (1 - beta) * c**2
+        elif optimizer == "sgdm":
+            m = beta * m + (1 - beta) * c
+            x = x - LR * m
+        else:
+            m = beta * m + (1 - beta) * c
+            x = x - LR * m / (v.sqrt() + eps)
+            v = beta2 * v + (1 - beta2) * c**2
+        assert_close(record.x, x)
+
+
+# The momentum methods
+
+
+@with_both_weightings
+@pytest.mark.parametrize("start", ["zero", "clamp"])
+def test_ghbm_without_beta_is_fedavg(problem, weighting, start):
+    bench = problem()
+    plain = run(FedAvg(server_lr=0.7), bench, weighting=weighting)
+    assert_same(run(GHBM(beta=0.0, tau=3, server_lr=0.7, start=start), bench, weighting=weighting), plain)
+    assert_different(run(GHBM(beta=0.8, tau=3, server_lr=0.7, start=start), bench, weighting=weighting), plain)
+
+
+@with_both_weightings
+@pytest.mark.parametrize("start", ["zero", "clamp"])
+def test_fedcm_is_ghbm_of_the_last_round(problem, weighting, start):
+    bench, alpha, server_lr = problem(), 0.3, 0.8
+    cm = run(FedCM(alpha=alpha, server_lr=server_lr), bench, weighting=weighting)
+    ghbm = GHBM(tau=1, beta=(1 - alpha) / server_lr, server_lr=server_lr, start=start)
+    assert_same(run(ghbm, bench, weighting=weighting, local=replace(MINIBATCHES, lr=alpha * LR)), cm)
+
+
+@with_both_weightings
+def test_fedadc_with_equal_momenta_is_ghbm_of_the_last_round(problem, weighting):
+    bench, server_lr = problem(), 0.8
+    adc = run(FedADC(beta_local=0.6, beta_global=0.6, server_lr=server_lr), bench, weighting=weighting)
+    assert_same(run(GHBM(tau=1, beta=0.6 / server_lr, server_lr=server_lr), bench, weighting=weighting), adc)
+    assert_different(run(FedADC(beta_local=0.6, server_lr=server_lr), bench, weighting=weighting), adc)
+
+
+@with_both_weightings
+def test_the_analysed_ghbm_of_the_last_round_is_fedcm(problem, weighting):
+    bench = problem()
+    theory = run(GHBMTheory(tau=1, beta=0.3), bench, weighting=weighting)
+    cm = run(FedCM(alpha=0.3), bench, weighting=weighting)
+    assert_same(theory, cm)
+    for one, other in zip(theory, cm, strict=True):
+        assert_close(one.server.m, other.server.m)
+
+
+@with_both_weightings
+def test_server_ghbm_of_the_last_round_is_fedavgm(problem, weighting):
+    bench = problem()
+    server = run(ServerGHBM(tau=1, beta=0.7, server_lr=0.8), bench, weighting=weighting)
+    assert_same(server, run(FedAvgM(momentum=0.7, server_lr=0.8), bench, weighting=weighting))
+
+
+@on_both_problems
+@pytest.mark.parametrize(("clients", "number", "period"), [(6, 2, 3), (7, 2, 4), (7, 7, 1)])
+def test_localghbm_is_ghbm_under_cyclic_participation(problem, clients, number, period):
+    """Whoever takes part got a model exactly `period` rounds ago, x^{t-period-1}, or never in the first cycle."""
+    bench, cohort = problem(sizes=SIZES[:clients]), Cyclic(number)
+    assert cohort.period(clients) == period
+    options = {"cohort": cohort, "rounds": 3 * period + 2}
+    local = run(LocalGHBM(beta=0.8, server_lr=0.7), bench, **options)
+    assert_same(local, run(GHBM(beta=0.8, tau=period, server_lr=0.7), bench, **options))
+    assert_different(local, run(FedAvg(server_lr=0.7), bench, weighting="uniform", **options))
+
+
+@on_both_problems
+@pytest.mark.parametrize("start", ["zero", "clamp"])
+@pytest.mark.parametrize("tau", [1, 2, 3, 5])
+def test_the_heavy_ball_form_of_ghbm_is_its_telescoped_form(problem, tau, start):
+    """Heavy ball: every local step adds beta/K times the mean of the last tau moves of the server.
+
+    start="clamp": moves before the first round are zero. start="zero": no momentum before there are tau moves.
+    """
+    bench, beta, server_lr = problem(), 0.7, 0.9
+    ghbm = GHBM(beta=beta, tau=tau, server_lr=server_lr, start=start)
+    records = run(ghbm, bench, local=FULL_BATCHES, cohort=COHORTS[:8])
+    x, moves = bench.x0, deque([torch.zeros_like(bench.x0)] * tau, maxlen=tau)
+    for record, cohort in zip(records, COHORTS, strict=False):
+        momentum = sum(moves) / tau
+        if start == "zero" and record.round <= tau:
+            momentum = torch.zeros_like(x)
+        models = []
+        for i in cohort:
+            y = x
+            for _ in range(FULL_BATCHES.steps):
+                y = y - LR * bench.gradient(i, y) + beta / FULL_BATCHES.steps * momentum
+            models.append(y)
+        move = server_lr * (sum(models) / len(models) - x)
+        moves.append(move)
+        x = x + move
+        assert_close(record.x, x)

@@ -1,0 +1,266 @@
+"""What must hold for every algorithm when the engine runs it: engines agree, runs repeat, continue and stay apart."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from laws.entries import COHORTS, ENTRIES, NAMES, ROUNDS, SIZES, Setting, Trace, play, trace
+from laws.trees import assert_close, assert_same_bits, structure, tensors
+
+from driftless import AdaptiveClipping, Record, Result
+from driftless.engine.client_store import ClientStore
+
+every_algorithm = pytest.mark.parametrize("name", NAMES)
+
+UNEQUAL = Setting()
+"""Epochs over unequal sizes: unequal step counts, short last batches, clients smaller than a batch."""
+EQUAL = replace(UNEQUAL, training=(("lr", 0.1), ("steps", 2), ("batch_size", 2)), rounds=4)
+BOOTSTRAP = replace(
+    UNEQUAL, training=(("lr", 0.1), ("epochs", 1), ("batch_size", 4), ("last_batch", "bootstrap")), rounds=3
+)
+FULL = replace(UNEQUAL, training=(("lr", 0.1), ("steps", 2), ("lr_decay", 0.7)), rounds=3)
+NETWORK = Setting(
+    problem="classification",
+    training=(
+        ("lr", 0.2), ("epochs", 1), ("batch_size", 3), ("weight_decay", 0.1), ("clip_norm", 0.5), ("lr_decay", 0.8),
+    ),
+    weighting="other",
+    block_size=2,
+    rounds=4,
+)  # fmt: skip
+"""A network with dropout, weight decay, clipped gradients, a decaying learning rate and the other weighting."""
+
+TOLERANCE = 1e-10
+
+
+def assert_engines_agree(name: str, setting: Setting) -> None:
+    single = trace(name, replace(setting, engine="single", block_size=None))
+    block = trace(name, setting)
+    assert single.result.engine["kind"] == "single"
+    assert block.result.engine["kind"] == "block"
+    assert len(single.records) == len(block.records) == setting.rounds
+    for one, other in zip(single.records, block.records, strict=True):
+        assert_close(one.x, other.x, TOLERANCE)
+        assert_close(one.aggregate, other.aggregate, TOLERANCE)
+        assert_close(one.server, other.server, TOLERANCE)
+        assert one.metrics["train_loss"] == pytest.approx(other.metrics["train_loss"], rel=TOLERANCE)
+        assert one.metrics["skipped"] == other.metrics["skipped"] == 0
+    clients = single.result.state.clients.clients
+    assert sorted(block.result.state.clients.clients) == sorted(clients)
+    assert_close(rows(name, single.result, clients), rows(name, block.result, clients), TOLERANCE)
+
+
+def rows(name: str, result: Result, clients: list[int]) -> object:
+    """The states of these clients, stacked."""
+    return result.state.clients.get(clients, ENTRIES[name].init_client(result.x))
+
+
+@every_algorithm
+def test_block_equals_single_for_unequal_step_counts(name: str):
+    assert_engines_agree(name, UNEQUAL)
+
+
+@every_algorithm
+def test_block_equals_single_with_blocks_smaller_than_the_cohort(name: str):
+    assert_engines_agree(name, replace(UNEQUAL, block_size=2))
+
+
+@every_algorithm
+def test_block_equals_single_for_equal_step_counts(name: str):
+    assert_engines_agree(name, EQUAL)
+
+
+@every_algorithm
+def test_block_equals_single_with_bootstrapped_batches(name: str):
+    assert_engines_agree(name, BOOTSTRAP)
+
+
+@every_algorithm
+def test_block_equals_single_with_full_local_batches_of_unequal_size(name: str):
+    assert_engines_agree(name, FULL)
+
+
+@every_algorithm
+def test_block_equals_single_for_a_network_with_dropout_weight_decay_and_clipping(name: str):
+    assert_engines_agree(name, NETWORK)
+
+
+@every_algorithm
+def test_every_round_of_the_laws_moves_the_model_and_stays_finite(name: str):
+    """A run that stood still or blew up would make the other laws empty."""
+    for setting in (UNEQUAL, EQUAL, NETWORK):
+        records = trace(name, setting).records
+        models = [record.x for record in records]
+        assert all(torch.isfinite(x).all() and x.norm() < 100 for x in models)
+        assert all((a - b).norm() > 1e-3 for a, b in zip(models, models[1:], strict=False))
+
+
+@every_algorithm
+def test_server_state_and_dtype_are_kept_through_a_run(name: str):
+    for dtype in (torch.float32, torch.float64):
+        run = trace(name, replace(UNEQUAL, dtype=dtype, rounds=3) if dtype == torch.float32 else UNEQUAL)
+        first = structure(run.records[0].server)
+        for record in run.records:
+            assert structure(record.server) == first
+            assert all(leaf.dtype == dtype for leaf in tensors(record.server).values())
+            assert record.aggregate.dtype == dtype
+        assert run.result.inference.dtype == dtype
+        assert run.result.inference.shape == run.result.x.shape
+
+
+@every_algorithm
+def test_the_last_record_is_the_result(name: str):
+    run = trace(name, UNEQUAL)
+    assert [record.round for record in run.records] == list(range(1, ROUNDS + 1))
+    assert_same_bits(run.records[-1].server, run.result.state.server)
+    assert_same_bits(run.records[-1].x, run.result.x)
+    assert_same_bits(run.result.inference, ENTRIES[name].inference(run.result.state.server))
+
+
+@every_algorithm
+def test_the_order_of_the_clients_in_a_cohort_is_irrelevant(name: str):
+    short = replace(UNEQUAL, rounds=3)
+    assert_same_run(play(name, short, cohort=[cohort[::-1] for cohort in COHORTS]), trace(name, UNEQUAL), rounds=3)
+
+
+@dataclass(frozen=True)
+class Unsorted:
+    """The cohorts of the laws from a schedule of the user's own, which does not sort them."""
+
+    def size(self, t: int, clients: int) -> int:
+        return len(COHORTS[t - 1])
+
+    def clients(self, t: int, clients: int, seed: int) -> np.ndarray:
+        return np.roll(COHORTS[t - 1][::-1], t)
+
+    def check(self, clients: int, rounds: int) -> None:
+        assert rounds <= len(COHORTS)
+
+
+@every_algorithm
+def test_the_order_in_which_a_schedule_names_the_clients_is_irrelevant(name: str):
+    short = replace(UNEQUAL, rounds=3)
+    assert_same_run(play(name, short, cohort=Unsorted()), trace(name, UNEQUAL), rounds=3)
+
+
+def assert_same_run(one: Trace, other: Trace, rounds: int) -> None:
+    for a, b in zip(one.records[:rounds], other.records[:rounds], strict=True):
+        assert_same_bits((a.x, a.aggregate, a.server), (b.x, b.aggregate, b.server))
+
+
+@every_algorithm
+@pytest.mark.parametrize("engine", ["single", "block"])
+def test_the_same_seed_gives_the_same_bits(name: str, engine: str):
+    setting = NETWORK if engine == "block" else replace(NETWORK, engine=engine, block_size=None)
+    assert_same_run(play(name, replace(setting, rounds=2)), trace(name, setting), rounds=2)
+
+
+@every_algorithm
+def test_another_seed_gives_other_bits(name: str):
+    sampled = replace(UNEQUAL, cohort=4, rounds=1)
+    one, other = trace(name, sampled), trace(name, replace(sampled, seed=1))
+    assert not torch.equal(one.result.x, other.result.x)
+
+
+class Chain(NamedTuple):
+    """The same run, one round at a time, each continuing from the state of the one before."""
+
+    results: list[Result]
+    records: list[Record]
+
+
+@functools.cache
+def chain(name: str) -> Chain:
+    results, records = list[Result](), list[Record]()
+    for t in range(1, ROUNDS + 1):
+        part = play(name, replace(UNEQUAL, rounds=t), state=results[-1].state if results else None)
+        assert [record.round for record in part.records] == [t]
+        results.append(part.result)
+        records += part.records
+    return Chain(results, records)
+
+
+@every_algorithm
+def test_a_run_stopped_after_every_round_equals_a_run_in_one_piece(name: str):
+    whole, parts = trace(name, UNEQUAL), chain(name)
+    for one, other in zip(parts.records, whole.records, strict=True):
+        assert_same_bits((one.x, one.aggregate, one.server), (other.x, other.aggregate, other.server))
+    clients = whole.result.state.clients.clients
+    assert parts.results[-1].state.clients.clients == clients
+    assert_same_bits(rows(name, parts.results[-1], clients), rows(name, whole.result, clients))
+    assert_same_bits(parts.results[-1].inference, whole.result.inference)
+
+
+@every_algorithm
+def test_continuing_a_run_does_not_change_the_state_it_continues(name: str):
+    whole, first = trace(name, UNEQUAL), play(name, replace(UNEQUAL, rounds=3)).result
+    clients = first.state.clients.clients
+    before = rows(name, first, clients), first.state.server, first.state.aggregate
+    kept = [leaf.clone() for leaf in tensors(before).values()]
+    for _ in range(2):
+        second = play(name, UNEQUAL, state=first.state)
+        assert_same_bits(second.result.state.server, whole.result.state.server)
+        assert_same_bits(rows(name, second.result, clients), rows(name, whole.result, clients))
+    assert first.state.round == 3
+    assert first.state.clients.clients == clients
+    after = rows(name, first, clients), first.state.server, first.state.aggregate
+    for leaf, value in zip(tensors(after).values(), kept, strict=True):
+        assert torch.equal(leaf, value)
+
+
+@every_algorithm
+def test_clients_outside_the_cohort_keep_their_state_to_the_bit(name: str):
+    parts = chain(name)
+    keeps_state = bool(tensors(ENTRIES[name].init_client(parts.results[0].x)))
+    seen: set[int] = set()
+    for before, after, cohort in zip([None, *parts.results], parts.results, COHORTS, strict=False):
+        absent = sorted(seen - set(cohort))
+        seen |= set(cohort)
+        store = after.state.clients
+        assert isinstance(store, ClientStore)
+        assert set(store.clients) == (seen if keeps_state else set())
+        assert len(store) == len(store.clients)
+        assert 6 not in store
+        if before is not None and absent:
+            assert_same_bits(rows(name, before, absent), rows(name, after, absent))
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if tensors(ENTRIES[n].init_client(torch.zeros(2)))])
+def test_clients_of_the_cohort_get_a_new_state(name: str):
+    """Without this, the law above would also hold for a store that never changes."""
+    parts = chain(name)
+    for before, after, cohort in zip(parts.results, parts.results[1:], COHORTS[1:], strict=False):
+        for client in cohort:
+            old = torch.cat([leaf.flatten() for leaf in tensors(rows(name, before, [client])).values()])
+            new = torch.cat([leaf.flatten() for leaf in tensors(rows(name, after, [client])).values()])
+            assert not torch.equal(old, new), f"client {client}"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if ENTRIES[name].full_gradient != "before"])
+def test_the_aggregate_is_the_weighted_mean_of_what_the_clients_reach_alone(name: str):
+    """Not for algorithms whose local steps depend on who else is in the cohort."""
+    two = play(name, replace(UNEQUAL, rounds=2)).result
+    cohort = COHORTS[2]
+    together = chain(name).records[2].aggregate
+    alone = [
+        play(name, replace(UNEQUAL, rounds=3), cohort=[*COHORTS[:2], [i]], state=two.state).records[0].aggregate
+        for i in cohort
+    ]
+    weights = [float(SIZES[i]) if ENTRIES[name].weighting == "examples" else 1.0 for i in cohort]
+    expected = sum(w * x for w, x in zip(weights, alone, strict=True)) / sum(weights)
+    assert (alone[0] - alone[1]).norm() > 1e-3
+    assert_close(together, expected, 1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if isinstance(ENTRIES[name], AdaptiveClipping)])
+def test_some_updates_of_a_cohort_are_clipped_and_others_are_not(name: str):
+    """rho <- rho * exp(-lr * (share - quantile)) tells the share of the cohort whose update was short enough."""
+    algorithm = ENTRIES[name]
+    rho = torch.tensor([algorithm.initial, *(float(record.server.rho) for record in trace(name, UNEQUAL).records)])
+    shares = algorithm.quantile - (rho[1:] / rho[:-1]).log() / algorithm.lr
+    assert ((shares > 0.1) & (shares < 0.9)).any()
