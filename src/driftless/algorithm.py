@@ -147,6 +147,10 @@ class Algorithm(ABC):
         """The model that is evaluated."""
         return server.x
 
+    def diagnostics(self, server: Server, mean: Upload) -> Mapping[str, Scalar]:
+        """Numbers worth recording each round, besides those that the engine records of every algorithm."""
+        return {}
+
     def with_server_lr(self, server_lr: Any) -> Self:
         """The same algorithm with another server learning rate: how scaling and warm-up reach it."""
         return dataclasses.replace(self, server_lr=server_lr)  # pyright: ignore[reportArgumentType]

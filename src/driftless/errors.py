@@ -26,6 +26,9 @@ class Diverged(RuntimeError):
         """The rounds until then, as in a result."""
         self.events: Any = None
 
+    def __reduce__(self):
+        return type(self), (self.round, str(self))
+
 
 def unknown(kind: str, given: str, allowed: Iterable[str]) -> InputError:
     """`unknown algorithm 'scafold'; did you mean 'scaffold'? ...`: one wording for every misspelt name."""
@@ -48,6 +51,7 @@ def check_range(
 
 
 def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
+    """Raise unless `value` is one of the options, of the same type: True is not 1."""
     options = list(allowed)
-    if value not in options:
+    if not any(type(value) is type(option) and value == option for option in options):
         raise InputError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +19,10 @@ from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, History, Record
 from driftless.engine.local import LocalTraining, check_agreement
 from driftless.engine.losses import Loss, default_loss
+from driftless.engine.random import torch_stream
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.simulation import INFERENCE, Simulation, State, play, resolved_engine
+from driftless.engine.tree import Tree, named_leaves
 from driftless.errors import Diverged, InputError, check_choice, unknown
 
 ENGINES = ("auto", "block", "single")
@@ -87,8 +90,11 @@ def simulate(
     )  # fmt: skip
     if not isinstance(evaluate_every, int) or evaluate_every < 0:
         raise InputError(f"evaluate_every must be 0 (never) or a positive whole number, got {evaluate_every!r}.")
-    current = simulation.init() if state is None else state.copy()
-    check_state(simulation, current, rounds)
+    current = simulation.init()
+    if state is not None:
+        check_type("state", state, State, "the state of a run", "give result.state of the first part")
+        check_state(simulation, state, rounds)
+        current = state.copy()
     plan = simulation.plan()
     history, events = History(), list[Event]()
     try:
@@ -128,6 +134,7 @@ def prepare(
 ) -> tuple[Simulation, nn.Module]:
     """Check all that can be checked before any work, and put the run together."""
     algorithm = as_algorithm(algorithm)
+    check_types(federation, model, local, server)
     local = LocalTraining(**algorithm.local_must_be) if local is None else local  # pyright: ignore[reportArgumentType]
     server = ServerSchedule() if server is None else server
     schedule = as_schedule(cohort)
@@ -138,11 +145,12 @@ def prepare(
     check_choice("inference", inference, (None, *INFERENCE))
     check_choice("dtype", dtype, (torch.float32, torch.float64))
     schedule.check(federation.clients, rounds)
+    check_no_empty_client(federation)
     check_steps(local, federation.sizes)
     if not server.is_constant:
         base_server_lr(algorithm)
-    if block_size is not None and block_size < 1:
-        raise InputError(f"block_size must be at least 1, got {block_size}.")
+    if block_size is not None and (not isinstance(block_size, int) or block_size < 1):
+        raise InputError(f"block_size must be a whole number of at least 1 (or None), got {block_size!r}.")
     module = as_module(model, federation, seed)
     flat = FlatModel(module, dtype)
     federation = federation.to(dtype)
@@ -174,6 +182,29 @@ def as_module(model: nn.Module | str, federation: Federation, seed: int) -> nn.M
     return models.build(model, federation.input_shape, federation.classes, seed)
 
 
+def check_types(federation: object, model: object, local: object, server: object) -> None:
+    make = "make one with driftless.load or driftless.Federation.from_clients"
+    check_type("federation", federation, Federation, "a driftless.Federation", make)
+    check_type("model", model, nn.Module | str, "a model's name or an nn.Module", "give an instance, not a class")
+    make = "write local=driftless.LocalTraining(lr=0.1, epochs=5)"
+    check_type("local", local, LocalTraining | None, "a driftless.LocalTraining", make)
+    make = "write server=driftless.ServerSchedule(warmup_rounds=10)"
+    check_type("server", server, ServerSchedule | None, "a driftless.ServerSchedule", make)
+
+
+def check_type(name: str, value: object, allowed: Any, wanted: str, remedy: str) -> None:
+    if not isinstance(value, allowed):
+        given = repr(value)
+        given = given if len(given) < 40 else f"a {type(value).__name__}"
+        raise InputError(f"{name} must be {wanted}, got {given}; {remedy}.")
+
+
+def check_no_empty_client(federation: Federation) -> None:
+    empty = (federation.sizes == 0).nonzero()[0]
+    if len(empty):
+        raise InputError(f"client {empty[0]} has no examples (as have {len(empty) - 1} others); leave it out.")
+
+
 def check_rounds_and_seed(rounds: int, seed: int) -> None:
     if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
         raise InputError(f"rounds must be a whole number of at least 1, got {rounds!r}.")
@@ -186,7 +217,8 @@ def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> None:
     """One forward pass on two examples: does the model take the inputs, do its outputs fit the targets?"""
     inputs, targets = federation.inputs[:2], federation.targets[:2]
     try:
-        outputs = model.evaluate(model.initial, inputs)
+        with torch_stream(0, "fit"):
+            outputs = model.evaluate(model.initial, inputs)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise InputError(
             f"the model cannot compute on inputs of shape {list(inputs.shape)} and type {inputs.dtype}: {error}. "
@@ -207,19 +239,55 @@ def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> None:
             f"{'labels below ' + str(federation.classes) if labels else 'numbers'}): it must have the shape {wanted}. "
             "Change the model's last layer."
         )
+    check_loss(loss, outputs, targets)
+
+
+def check_loss(loss: Loss, outputs: Tensor, targets: Tensor) -> None:
+    """Is the loss a function of (outputs, targets) that returns one number?"""
+    wanted = "loss must be a function (outputs, targets) -> the mean over the batch, one differentiable number"
+    if not callable(loss):
+        raise InputError(f"loss is {loss!r}; {wanted}. Leave it out for the default.")
+    with torch.enable_grad():
+        try:
+            value = loss(outputs.clone().requires_grad_(), targets)
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            raise InputError(
+                f"the loss cannot be computed from outputs of shape {list(outputs.shape)} and targets of shape "
+                f"{list(targets.shape)}: {error}. {wanted.capitalize()}."
+            ) from error
+    if not isinstance(value, Tensor) or value.dim() != 0 or not value.requires_grad:
+        shape = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise InputError(f"the loss returned {shape}, not one number that depends on the outputs; {wanted}.")
 
 
 def check_state(simulation: Simulation, state: State, rounds: int) -> None:
-    if state.server.x.shape != simulation.model.initial.shape:
+    """Does the state to continue belong to this run?"""
+    fresh = simulation.init()
+    if state.server.x.dtype != fresh.server.x.dtype:
+        raise InputError(
+            f"the state to continue is in {state.server.x.dtype}, the run in {fresh.server.x.dtype}; give that dtype."
+        )
+    if state.server.x.shape != fresh.server.x.shape:
         raise InputError(
             f"the state to continue has {len(state.server.x)} parameters, the model {simulation.model.size}; "
             "give the model of the first part of the run."
         )
-    if type(state.server) is not type(simulation.init().server):
+    same_class = type(state.algorithm) is type(simulation.algorithm)
+    if not same_class or structure(state.server) != structure(fresh.server):
         raise InputError(
-            f"the state to continue is none of {type(simulation.algorithm).__name__}; give the algorithm it came from."
+            f"the state to continue is of {state.algorithm}, the run of {simulation.algorithm}; "
+            "give the algorithm it came from."
         )
     if state.round >= rounds:
         raise InputError(
             f"the state is of round {state.round}, rounds={rounds} is not beyond it; rounds counts from the beginning."
         )
+    if simulation.inference == "clients" and state.models is None:
+        raise InputError(
+            "inference='clients' needs the clients' models from the beginning, and the state has none; "
+            "run the first part with inference='clients', too."
+        )
+
+
+def structure(tree: Tree) -> list[tuple[str, torch.Size]]:
+    return [(name, leaf.shape) for name, leaf in named_leaves(tree)]

@@ -40,9 +40,7 @@ def linear(features: int = 3) -> nn.Module:
 
 
 def network(features: int = 4, classes: int = 3, dropout: float = 0.0) -> nn.Module:
-    return seeded(
-        lambda: nn.Sequential(nn.Linear(features, 6), nn.Tanh(), nn.Dropout(dropout), nn.Linear(6, classes))
-    )
+    return seeded(lambda: nn.Sequential(nn.Linear(features, 6), nn.Tanh(), nn.Dropout(dropout), nn.Linear(6, classes)))
 
 
 def vector(module: nn.Module) -> Tensor:

@@ -8,7 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftless import InputError, LocalTraining
-from driftless.engine.batches import FULL_GRADIENT_CHUNK, batches_per_epoch, check_steps, chunks, plan, stack, steps_of
+from driftless.engine.batches import (
+    FULL_GRADIENT_CHUNK,
+    batches_per_epoch,
+    check_steps,
+    chunks,
+    examples_of,
+    plan,
+    stack,
+    steps_of,
+)
 from driftless.engine.random import stream
 
 sizes = st.integers(1, 40)
@@ -27,7 +36,8 @@ def rows(training: LocalTraining, examples: int, seed: int) -> list[list[int]]:
 
 
 def epochs_of(batches: list[list[int]], per_epoch: int) -> list[list[int]]:
-    return [sum(batches[start : start + per_epoch], []) for start in range(0, len(batches), per_epoch)]
+    starts = range(0, len(batches), per_epoch)
+    return [[row for batch in batches[start : start + per_epoch] for row in batch] for start in starts]
 
 
 @given(n=sizes, size=batch_sizes, epochs=st.integers(1, 4), seed=seeds)
@@ -87,12 +97,14 @@ def test_steps_gives_exactly_that_many_batches(n: int, size: int | None, steps: 
     amount=st.fixed_dictionaries({"epochs": st.integers(1, 3)}) | st.fixed_dictionaries({"steps": st.integers(1, 9)}),
     last_batch=st.sampled_from(["short", "bootstrap", "drop"]),
 )  # fmt: skip
-def test_the_announced_number_of_steps_is_the_planned_one(n, size, seed, amount, last_batch):
+def test_the_announced_numbers_of_steps_and_examples_are_the_planned_ones(n, size, seed, amount, last_batch):
     training = LocalTraining(batch_size=size, last_batch=last_batch, **amount)
     examples = np.array(n)
     if (batches_per_epoch(training, examples) == 0).any():
         return
-    assert steps_of(training, examples).tolist() == [len(rows(training, i, seed)) for i in n]
+    planned = [rows(training, i, seed) for i in n]
+    assert steps_of(training, examples).tolist() == [len(batches) for batches in planned]
+    assert examples_of(training, examples).tolist() == [sum(map(len, batches)) for batches in planned]
 
 
 @given(n=sizes, steps=st.integers(1, 5), seed=seeds)

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import copy
+import itertools
 
 import pytest
 import torch
-from engine.problems import classification, linear, network, regression, run, seeded, vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from driftless import InputError, LocalTraining
 from driftless.engine.flat import FlatModel
+from engine.problems import classification, linear, network, regression, run, seeded, vector
 
 
 def random_vector(size: int, seed: int = 0) -> torch.Tensor:
@@ -47,7 +48,7 @@ class Tied(nn.Module):
 @settings(max_examples=30, deadline=None)
 @given(widths=st.lists(st.integers(1, 5), min_size=2, max_size=4), bias=st.booleans(), seed=st.integers(0, 9))
 def test_a_module_becomes_a_vector_and_back(widths: list[int], bias: bool, seed: int):
-    pairs = zip(widths, widths[1:], strict=False)
+    pairs = itertools.pairwise(widths)
     module = seeded(lambda: nn.Sequential(*[nn.Linear(a, b, bias=bias) for a, b in pairs]), seed)
     model = FlatModel(module, torch.float64)
     assert torch.equal(model.initial, vector(module))

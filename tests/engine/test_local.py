@@ -6,7 +6,6 @@ from dataclasses import FrozenInstanceError
 import numpy as np
 import pytest
 import torch
-from engine.problems import linear, network, regression, run, vector
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from driftless.engine.flat import FlatModel
 from driftless.engine.local import Batch, LocalStep, check_agreement, loss_gradient
 from driftless.engine.losses import cross_entropy, half_squared_error
 from driftless.engine.random import stream
+from engine.problems import linear, network, regression, run, vector
 
 
 def gradient_at(y: np.ndarray, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -55,15 +55,13 @@ TRAININGS = {
 def test_local_training_is_the_plain_loop(name: str, engine: str):
     """Two clients of different size; after each round the aggregate is the mean of what the loop reaches."""
     training, federation, module = TRAININGS[name], regression([4, 7]), linear()
-    _, records = run("fedprox", federation, module, local=training, engine=engine, rounds=3, weighting="uniform")
-    _, plain = run(FedAvg(), federation, module, local=training, engine=engine, rounds=3, weighting="uniform")
+    _, records = run("fedavg", federation, module, local=training, engine=engine, rounds=3, weighting="uniform")
     x = vector(module).numpy()
-    for record in plain:
+    for record in records:
         data = [[part.numpy() for part in federation.client(i)] for i in range(2)]
         reached = [by_hand(training, i, record.round, x, *data[i]) for i in range(2)]
         np.testing.assert_allclose(record.aggregate.numpy(), np.mean(reached, 0), rtol=0, atol=1e-13)
         x = record.x.numpy()
-    assert not torch.equal(records[-1].x, plain[-1].x)
 
 
 def step_with(model: FlatModel, **training: object) -> LocalStep:
@@ -74,9 +72,9 @@ def test_weight_decay_adds_wd_times_y_to_the_gradient():
     model, (inputs, targets) = FlatModel(linear(), torch.float64), regression([6]).client(0)
     y, batch = torch.arange(4.0, dtype=torch.float64) + 1, Batch(inputs, targets)
     plain, _ = step_with(model).at(y, batch)
-    decayed, loss = step_with(model, weight_decay=0.25).at(y, batch)
+    decayed, seen = step_with(model, weight_decay=0.25).at(y, batch)
     torch.testing.assert_close(decayed - plain, 0.25 * y, rtol=0, atol=1e-13)
-    assert loss == step_with(model).at(y, batch)[1]
+    assert seen.loss == step_with(model).at(y, batch)[1].loss
 
 
 @settings(max_examples=40, deadline=None)
@@ -100,7 +98,11 @@ def test_a_zero_gradient_stays_zero_under_clipping():
     assert torch.equal(clipped, torch.zeros(4, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("loss", [cross_entropy, lambda outputs, targets: cross_entropy(outputs, targets) ** 1])
+def users_own(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return cross_entropy(outputs, targets)
+
+
+@pytest.mark.parametrize("loss", [cross_entropy, users_own])
 def test_a_padded_batch_has_the_gradient_and_loss_of_the_exact_short_batch(loss):
     """The padding is an outlier, so that any leak would show."""
     generator = torch.Generator().manual_seed(0)
@@ -109,11 +111,11 @@ def test_a_padded_batch_has_the_gradient_and_loss_of_the_exact_short_batch(loss)
     targets = torch.tensor([0, 1, 2, 1, 0])
     gradient = loss_gradient(FlatModel(network(), torch.float64), loss)
     y = vector(network())
-    exact, exact_loss = gradient(y, Batch(inputs[:3], targets[:3]))
+    exact, seen = gradient(y, Batch(inputs[:3], targets[:3]))
     weights = torch.tensor([1, 1, 1, 0, 0], dtype=torch.float64)
-    padded, padded_loss = gradient(y, Batch(inputs, targets, weights))
+    padded, seen_padded = gradient(y, Batch(inputs, targets, weights))
     torch.testing.assert_close(padded, exact, rtol=0, atol=1e-15)
-    torch.testing.assert_close(padded_loss, exact_loss, rtol=1e-14, atol=0)
+    torch.testing.assert_close(seen_padded.loss, seen.loss, rtol=1e-14, atol=0)
 
 
 @pytest.mark.parametrize("engine", ["single", "block"])
@@ -194,7 +196,9 @@ def test_fedsgd_takes_its_only_local_training_by_itself_and_refuses_others():
     federation, module = regression([3, 5]), linear()
     result = simulate(FedSGD(), federation, module, rounds=1, cohort=2, dtype=torch.float64)
     mean = sum(
-        len(federation.client(i)[0]) / 8 * gradient_at(vector(module).numpy(), *(p.numpy() for p in federation.client(i)))
+        len(federation.client(i)[0])
+        / 8
+        * gradient_at(vector(module).numpy(), *(p.numpy() for p in federation.client(i)))
         for i in range(2)
     )
     np.testing.assert_allclose(result.x.numpy(), vector(module).numpy() - mean, rtol=0, atol=1e-13)

@@ -4,14 +4,14 @@ import math
 
 import pytest
 import torch
-from engine.problems import classification, linear, network, regression, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from driftless import Federation, LocalTraining
-from driftless.engine.losses import correct, cross_entropy, default_loss, half_squared_error, weighted
+from driftless.engine.losses import cross_entropy, default_loss, half_squared_error, hits, weighted
+from engine.problems import classification, linear, network, regression, run
 
 
 def huber(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -83,12 +83,26 @@ def test_the_default_loss_follows_the_kind_of_the_targets():
     assert default_loss(torch.tensor([0.0, 1.0])) is half_squared_error
 
 
-def test_correct_counts_the_largest_output_and_averages_over_a_sequence():
+def test_a_hit_is_where_the_largest_output_is_the_label():
     outputs = torch.tensor([[1.0, 2.0], [3.0, 1.0], [0.0, 1.0]])
-    assert correct(outputs, torch.tensor([1, 1, 1])).tolist() == [1, 0, 1]
-    assert correct(torch.stack([outputs, -outputs]), torch.tensor([[1, 1, 1], [1, 1, 1]])).tolist() == pytest.approx(
-        [2 / 3, 1 / 3]
-    )
+    assert hits(outputs, torch.tensor([1, 1, 1])).tolist() == [True, False, True]
+    both = hits(torch.stack([outputs, -outputs]), torch.tensor([[1, 1, 1], [1, 1, 1]]))
+    assert both.tolist() == [[True, False, True], [False, True, False]]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "targets"),
+    [
+        (torch.zeros(4), torch.zeros(4)),
+        (torch.zeros(4, 2), torch.zeros(4, 2)),
+        (torch.zeros(4), torch.zeros(4, dtype=torch.long)),
+        (torch.zeros(4, 1), torch.zeros(4, dtype=torch.long)),
+        (torch.zeros(4, 2), torch.zeros(4, 2, dtype=torch.long)),
+    ],
+    ids=["numbers", "vectors", "a score for labels", "a column of scores for labels", "scores for several labels"],
+)
+def test_outputs_that_are_not_class_scores_have_no_hits(outputs: Tensor, targets: Tensor):
+    assert hits(outputs, targets).numel() == 0
 
 
 @pytest.mark.parametrize("engine", ["single", "block"])
@@ -144,6 +158,8 @@ def test_the_reported_training_loss_is_the_weighted_mean_over_clients_of_the_mea
     local = LocalTraining(lr=0.1, steps=1)
     for weighting, weights in (("examples", [3, 7]), ("uniform", [1, 1])):
         result, _ = run("fedavg", federation, module, rounds=1, local=local, weighting=weighting)
-        losses = [float(cross_entropy(module(inputs), labels).detach()) for inputs, labels in map(federation.client, (0, 1))]
+        losses = [
+            float(cross_entropy(module(inputs), labels).detach()) for inputs, labels in map(federation.client, (0, 1))
+        ]
         expected = sum(w * loss for w, loss in zip(weights, losses, strict=True)) / sum(weights)
         assert result.history["train_loss"][0] == pytest.approx(expected, rel=1e-12)

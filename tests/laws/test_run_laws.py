@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from laws.entries import COHORTS, ENTRIES, NAMES, ROUNDS, SIZES, Setting, Trace, play, trace
-from laws.trees import assert_close, assert_same_bits, structure, tensors
 
 from driftless import AdaptiveClipping, Record, Result
 from driftless.engine.client_store import ClientStore
+from laws.entries import COHORTS, ENTRIES, NAMES, ROUNDS, SIZES, Setting, Trace, play, trace
+from laws.trees import assert_close, assert_same_bits, structure, tensors
 
 every_algorithm = pytest.mark.parametrize("name", NAMES)
 
 UNEQUAL = Setting()
 """Epochs over unequal sizes: unequal step counts, short last batches, clients smaller than a batch."""
-EQUAL = replace(UNEQUAL, training=(("lr", 0.1), ("steps", 2), ("batch_size", 2)), rounds=4)
+EQUAL = replace(UNEQUAL, training=(("lr", 0.1), ("steps", 2), ("batch_size", 2)), rounds=3)
 BOOTSTRAP = replace(
-    UNEQUAL, training=(("lr", 0.1), ("epochs", 1), ("batch_size", 4), ("last_batch", "bootstrap")), rounds=3
+    UNEQUAL, training=(("lr", 0.1), ("epochs", 1), ("batch_size", 4), ("last_batch", "bootstrap")), rounds=2
 )
-FULL = replace(UNEQUAL, training=(("lr", 0.1), ("steps", 2), ("lr_decay", 0.7)), rounds=3)
+FULL = replace(UNEQUAL, training=(("lr", 0.1), ("steps", 2), ("lr_decay", 0.7)), rounds=2)
 NETWORK = Setting(
     problem="classification",
     training=(
@@ -31,7 +32,7 @@ NETWORK = Setting(
     ),
     weighting="other",
     block_size=2,
-    rounds=4,
+    rounds=3,
 )  # fmt: skip
 """A network with dropout, weight decay, clipped gradients, a decaying learning rate and the other weighting."""
 
@@ -48,8 +49,10 @@ def assert_engines_agree(name: str, setting: Setting) -> None:
         assert_close(one.x, other.x, TOLERANCE)
         assert_close(one.aggregate, other.aggregate, TOLERANCE)
         assert_close(one.server, other.server, TOLERANCE)
-        assert one.metrics["train_loss"] == pytest.approx(other.metrics["train_loss"], rel=TOLERANCE)
-        assert one.metrics["skipped"] == other.metrics["skipped"] == 0
+        measured = {name: value for name, value in one.metrics.items() if name != "seconds"}
+        assert measured == pytest.approx({name: other.metrics[name] for name in measured}, rel=1e-9, abs=TOLERANCE)
+        assert one.metrics.keys() == other.metrics.keys()
+        assert one.metrics["skipped"] == 0
     clients = single.result.state.clients.clients
     assert sorted(block.result.state.clients.clients) == sorted(clients)
     assert_close(rows(name, single.result, clients), rows(name, block.result, clients), TOLERANCE)
@@ -97,7 +100,7 @@ def test_every_round_of_the_laws_moves_the_model_and_stays_finite(name: str):
         records = trace(name, setting).records
         models = [record.x for record in records]
         assert all(torch.isfinite(x).all() and x.norm() < 100 for x in models)
-        assert all((a - b).norm() > 1e-3 for a, b in zip(models, models[1:], strict=False))
+        assert all((a - b).norm() > 1e-3 for a, b in itertools.pairwise(models))
 
 
 @every_algorithm
@@ -124,8 +127,8 @@ def test_the_last_record_is_the_result(name: str):
 
 @every_algorithm
 def test_the_order_of_the_clients_in_a_cohort_is_irrelevant(name: str):
-    short = replace(UNEQUAL, rounds=3)
-    assert_same_run(play(name, short, cohort=[cohort[::-1] for cohort in COHORTS]), trace(name, UNEQUAL), rounds=3)
+    short = replace(UNEQUAL, rounds=2)
+    assert_same_run(play(name, short, cohort=[cohort[::-1] for cohort in COHORTS]), trace(name, UNEQUAL), rounds=2)
 
 
 @dataclass(frozen=True)
@@ -144,8 +147,8 @@ class Unsorted:
 
 @every_algorithm
 def test_the_order_in_which_a_schedule_names_the_clients_is_irrelevant(name: str):
-    short = replace(UNEQUAL, rounds=3)
-    assert_same_run(play(name, short, cohort=Unsorted()), trace(name, UNEQUAL), rounds=3)
+    short = replace(UNEQUAL, rounds=2)
+    assert_same_run(play(name, short, cohort=Unsorted()), trace(name, UNEQUAL), rounds=2)
 
 
 def assert_same_run(one: Trace, other: Trace, rounds: int) -> None:
@@ -198,7 +201,7 @@ def test_a_run_stopped_after_every_round_equals_a_run_in_one_piece(name: str):
 
 @every_algorithm
 def test_continuing_a_run_does_not_change_the_state_it_continues(name: str):
-    whole, first = trace(name, UNEQUAL), play(name, replace(UNEQUAL, rounds=3)).result
+    whole, first = trace(name, UNEQUAL), chain(name).results[2]
     clients = first.state.clients.clients
     before = rows(name, first, clients), first.state.server, first.state.aggregate
     kept = [leaf.clone() for leaf in tensors(before).values()]

@@ -25,7 +25,7 @@ from typing import ClassVar, NamedTuple
 import torch
 
 from driftless.algorithm import Algorithm, Scalar, Vector
-from driftless.algorithms.checks import count, fraction, not_negative
+from driftless.algorithms.checks import choice, count, fraction, not_negative
 
 
 class Plateau(NamedTuple):
@@ -77,6 +77,7 @@ class AdaBest(Algorithm):
     def __post_init__(self):
         not_negative(self, "mu")
         fraction(self, "beta", "beta_decay")
+        choice(self, "size_adaptive", True, False)
         count(self, "plateau_rounds", low=0)
 
     def init_server(self, x, facts):

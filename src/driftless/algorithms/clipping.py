@@ -8,6 +8,8 @@ arXiv:1905.03871; without noise as Algorithm 2 of Charles et al. 2021 (large-coh
 
 A wrapper around any algorithm: its message also carries rho, its upload also carries b. The client's own state comes
 from the unclipped y, since clipping protects what leaves the client.
+
+Vectors: those of the inner algorithm, and one number down and up.  Deviations: no noise is added.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import torch
 
 from driftless.algorithm import Algorithm, Scalar
 from driftless.algorithms.checks import fraction, positive
+from driftless.errors import InputError
 
 
 class Clipped(NamedTuple):
@@ -53,6 +56,8 @@ class AdaptiveClipping(Algorithm):
     citation: ClassVar[str] = "Andrew et al., NeurIPS 2021, arXiv:1905.03871; Charles et al., NeurIPS 2021"
 
     def __post_init__(self):
+        if not isinstance(self.inner, Algorithm):
+            raise InputError(f"inner of AdaptiveClipping must be an algorithm such as FedAvg(), got {self.inner!r}.")
         fraction(self, "quantile")
         positive(self, "lr", "initial")
 
@@ -89,6 +94,10 @@ class AdaptiveClipping(Algorithm):
     def update(self, server, mean, r):
         rho = server.rho * torch.exp(-self.lr * (mean.below - self.quantile))
         return Clipped(self.inner.update(server.inner, mean.inner, r), rho)
+
+    def diagnostics(self, server, mean):
+        inner = self.inner.diagnostics(server.inner, mean.inner)
+        return {**inner, "clip_level": server.rho, "clipped": 1 - mean.below}
 
     def inference(self, server):
         return self.inner.inference(server.inner)

@@ -38,6 +38,17 @@ def steps_of(training: LocalTraining, examples: np.ndarray) -> np.ndarray:
     return batches_per_epoch(training, examples) * training.epochs
 
 
+def examples_of(training: LocalTraining, examples: np.ndarray) -> np.ndarray:
+    """Examples that clients of these sizes process in a round, repetitions included."""
+    steps = steps_of(training, examples)
+    if training.batch_size is None:
+        return steps * examples
+    if training.last_batch != "short":
+        return steps * training.batch_size
+    whole, rest = np.divmod(steps, batches_per_epoch(training, examples))
+    return whole * examples + rest * training.batch_size
+
+
 def check_steps(training: LocalTraining, examples: np.ndarray) -> None:
     """Raise if dropping incomplete batches would leave a client without a step."""
     idle = np.flatnonzero(batches_per_epoch(training, examples) == 0)

@@ -20,7 +20,7 @@ from driftless.data.federation import Federation
 from driftless.engine import batches
 from driftless.engine.batches import Plan
 from driftless.engine.dropout import fold
-from driftless.engine.local import Batch, LocalStep, Trained, full_gradient, train_client
+from driftless.engine.local import Batch, LocalStep, Seen, Trained, full_gradient, train_client
 from driftless.engine.random import key63, stream
 from driftless.engine.tree import map_leaves
 
@@ -119,18 +119,20 @@ class BlockRunner:
         take_step = vmap(take_step, in_dims=(0, 0, self._dims(plans), 0, 0), randomness="different")
         y = msg.x.expand(len(plans), -1)
         local = vmap(lambda state, own: algorithm.init_local(msg, state, mine(r, own)))(states, own)
-        losses = torch.zeros_like(work.steps)
+        seen: list[Seen] = []
+        counts: list[Tensor] = []
         equal = len({len(p.index) for p in plans}) == 1
         for batch, count in self._batches(work, plans, "dropout"):
-            new_y, new_local, loss = take_step(y, local, batch, states, own)
+            new_y, new_local, at_batch = take_step(y, local, batch, states, own)
+            seen.append(at_batch)
+            counts.append(count)
             if equal:
-                y, local, losses = new_y, new_local, losses + loss
+                y, local = new_y, new_local
             else:
-                active = count > 0
-                y, local = map_leaves(lambda new, old, on=active: where(on, new, old), (new_y, new_local), (y, local))
-                losses = losses + torch.where(active, loss, 0.0)
+                on = count > 0
+                y, local = map_leaves(lambda new, old, on=on: where(on, new, old), (new_y, new_local), (y, local))
         upload, states = vmap(finish)(y, local, states, own)
-        return Trained(y, upload, states, losses / work.steps)
+        return Trained(y, upload, states, *summary(seen, torch.stack(counts, 1), y.dtype))
 
     def _batches(self, work: Work, plans: list[Plan], purpose: str) -> Iterator[tuple[Batch, Tensor]]:
         """Stacked batches step by step, with the number of examples of each client's batch [clients]."""
@@ -169,6 +171,19 @@ def mine(r: Round, own: OwnRound) -> Round:
     """The round as one client sees it."""
     steps, examples, *gradient = own
     return r._replace(steps=steps, examples=examples, gradient=gradient[0] if gradient else None)
+
+
+def summary(seen: list[Seen], counts: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Mean loss and accuracy [clients] over the local steps; `counts` [clients, steps] says what is padding."""
+    loss = torch.stack([s.loss for s in seen], 1)
+    steps = counts > 0
+    loss = torch.where(steps, loss, 0.0).sum(1) / steps.sum(1)
+    hits = torch.stack([s.hits for s in seen], 1)  # [clients, steps, width, ...]
+    if hits.numel() == 0:
+        return loss, torch.full_like(loss, torch.nan)
+    each = hits.flatten(3).to(dtype).mean(3) if hits.dim() > 3 else hits.to(dtype)
+    valid = torch.arange(each.shape[2]) < counts[:, :, None]
+    return loss, torch.where(valid, each, 0.0).sum((1, 2)) / counts.sum(1)
 
 
 def where(active: Tensor, new: Tensor, old: Tensor) -> Tensor:

@@ -17,6 +17,8 @@ class ClientStore:
     def __init__(self) -> None:
         self._row_of: dict[int, int] = {}
         self._tables: list[Tensor] = []
+        self.touched: set[int] = set()
+        """Clients written since a checkpoint emptied this set."""
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -40,6 +42,11 @@ class ClientStore:
             values[new] = leaf
         return with_leaves(initial, stacked)
 
+    def rows(self, clients: Sequence[int]) -> list[Tensor]:
+        """The stored rows of these clients, one stacked tensor a field; all of them must have one."""
+        rows = torch.tensor([self._row_of[client] for client in clients], dtype=torch.long)
+        return [table[rows] for table in self._tables]
+
     def put(self, clients: Sequence[int], states: Tree) -> None:
         """Write the stacked states; clients that come for the first time get a row."""
         values = leaves(states)
@@ -47,6 +54,7 @@ class ClientStore:
             return
         for client in clients:
             self._row_of.setdefault(client, len(self._row_of))
+        self.touched.update(clients)
         self._grow(values)
         rows = torch.tensor([self._row_of[client] for client in clients], dtype=torch.long)
         for table, value in zip(self._tables, values, strict=True):

@@ -50,19 +50,33 @@ class KeyedDropout(nn.Module):
         super().__init__()
         self.p = p
         self.layer = layer
+        self.calls = 0
+        """Uses in this forward pass: a module that is used twice drops other units the second time."""
         self.register_buffer("key", torch.zeros((), dtype=torch.long))
 
     def forward(self, inputs: Tensor) -> Tensor:
         if not self.training or self.p == 0:
             return inputs
-        keep = keyed_uniform(fold(self.key, self.layer), inputs.shape, inputs.dtype) >= self.p
+        if self.p == 1:
+            return torch.zeros_like(inputs)
+        key = fold(fold(self.key, self.layer), self.calls)
+        self.calls += 1
+        keep = keyed_uniform(key, inputs.shape, inputs.dtype) >= self.p
         return inputs * keep / (1 - self.p)
 
 
-def with_keyed_dropout(module: nn.Module) -> list[str]:
-    """Replace every `nn.Dropout` of the module in place; return the names of the key buffers."""
-    found = [(name, part) for name, part in module.named_modules() if type(part) is nn.Dropout]
-    for layer, (name, part) in enumerate(found):
-        parent, _, attribute = name.rpartition(".")
-        setattr(module.get_submodule(parent), attribute, KeyedDropout(part.p, layer))
-    return [f"{name}.key" for name, _ in found]
+def with_keyed_dropout(module: nn.Module) -> dict[str, KeyedDropout]:
+    """Replace every `nn.Dropout` of the module in place; return the new ones by the names of their key buffers.
+
+    A dropout that stands in several places of the module stays one module.
+    """
+    twins: dict[nn.Module, KeyedDropout] = {}
+    keys: dict[str, KeyedDropout] = {}
+    for name, part in list(module.named_modules(remove_duplicate=False)):
+        if type(part) is nn.Dropout:
+            twin = twins.setdefault(part, KeyedDropout(part.p, len(twins)))
+            parent, _, attribute = name.rpartition(".")
+            setattr(module.get_submodule(parent), attribute, twin)
+            if twin not in keys.values():
+                keys[f"{name}.key"] = twin
+    return keys

@@ -7,6 +7,7 @@ import copy
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm  # pyright: ignore[reportPrivateUsage]
 
 from driftless.engine.dropout import with_keyed_dropout
 from driftless.errors import InputError
@@ -23,7 +24,8 @@ class FlatModel:
     """
 
     def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
-        refuse_running_statistics(module)
+        refuse_batch_statistics(module)
+        self.description = repr(module)
         self._train = copy.deepcopy(module).to(dtype).train()
         self._keys = with_keyed_dropout(self._train)
         # The evaluation copy shares every tensor with the training copy.
@@ -50,6 +52,8 @@ class FlatModel:
 
     def train(self, parameters: Parameters, inputs: Tensor, key: Tensor | None) -> Tensor:
         """Outputs in training mode; `key` decides what dropout drops."""
+        for dropout in self._keys.values():
+            dropout.calls = 0
         keys = {} if key is None else dict.fromkeys(self._keys, key)
         return functional_call(self._train, {**parameters, **keys}, (inputs,))
 
@@ -63,11 +67,11 @@ class FlatModel:
         return result
 
 
-def refuse_running_statistics(module: nn.Module) -> None:
+def refuse_batch_statistics(module: nn.Module) -> None:
+    """Running statistics are not parameters, and batch statistics would mix a client's examples with padding."""
     for name, part in module.named_modules():
-        if getattr(part, "track_running_stats", False):
+        if isinstance(part, _BatchNorm) or getattr(part, "track_running_stats", False):
             raise InputError(
-                f"layer '{name or type(part).__name__}' is a {type(part).__name__} with running statistics, which are "
-                "not parameters and cannot be averaged like them; use nn.GroupNorm or nn.LayerNorm instead "
-                "(or track_running_stats=False)."
+                f"layer '{name or type(part).__name__}' is a {type(part).__name__}: its batch or running statistics "
+                "are not parameters and cannot be averaged like them; use nn.GroupNorm or nn.LayerNorm instead."
             )

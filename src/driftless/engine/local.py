@@ -13,7 +13,7 @@ from torch.func import grad_and_value
 
 from driftless.algorithm import Algorithm, Client, Local, Message, Round, Step, Upload, Vector
 from driftless.engine.flat import FlatModel, Parameters
-from driftless.engine.losses import Loss, weighted
+from driftless.engine.losses import Loss, hits, weighted
 from driftless.errors import InputError, check_choice, check_range
 
 LAST_BATCH = ("short", "bootstrap", "drop")
@@ -67,6 +67,9 @@ def check_agreement(algorithm: Algorithm, local: LocalTraining) -> None:
     one_step = local.steps == 1 or (local.epochs == 1 and local.batch_size is None)
     given = {name: getattr(local, name) for name in required} | ({"steps": 1} if one_step else {})
     wrong = {name: value for name, value in given.items() if name in required and value != required[name]}
+    if "steps" in wrong and local.steps is None:
+        del wrong["steps"]
+        wrong = {"epochs": local.epochs, **wrong}
     if wrong:
         said = ", ".join(f"local.{name}={value}" for name, value in wrong.items())
         allowed = ", ".join(f"local.{name}={value}" for name, value in required.items())
@@ -86,25 +89,35 @@ class Batch(NamedTuple):
     """Decides what dropout drops; None for a model without dropout."""
 
 
-Gradient = Callable[[Vector, Batch], tuple[Vector, Tensor]]
-"""(vector, batch) -> (gradient, loss)."""
+class Seen(NamedTuple):
+    """What a gradient saw on the way: diagnostics for free."""
+
+    loss: Tensor
+    hits: Tensor
+    """Which examples the model classified correctly; empty for numbers."""
+
+
+Gradient = Callable[[Vector, Batch], tuple[Vector, Seen]]
+"""(vector, batch) -> (gradient, what was seen)."""
 
 
 def loss_gradient(model: FlatModel, loss: Loss) -> Gradient:
-    """Gradient and value of the mean loss on a batch."""
+    """The gradient of the mean loss on a batch."""
 
-    def batch_loss(parameters: Parameters, batch: Batch) -> Tensor:
+    def batch_loss(parameters: Parameters, batch: Batch) -> tuple[Tensor, Tensor]:
         outputs = model.train(parameters, batch.inputs, batch.key)
         if batch.weights is None:
-            return loss(outputs, batch.targets)
-        return weighted(loss, outputs, batch.targets, batch.weights)
+            value = loss(outputs, batch.targets)
+        else:
+            value = weighted(loss, outputs, batch.targets, batch.weights)
+        return value, hits(outputs, batch.targets)
 
-    gradient = grad_and_value(batch_loss)
+    gradient = grad_and_value(batch_loss, has_aux=True)
 
-    def at(y: Vector, batch: Batch) -> tuple[Vector, Tensor]:
+    def at(y: Vector, batch: Batch) -> tuple[Vector, Seen]:
         # Differentiating by the slices, not through them: the backward of a slice would fill a whole vector for each.
-        g, value = gradient(model.parameters(y), batch)
-        return torch.cat([part.flatten() for part in g.values()]), value
+        g, (value, correct) = gradient(model.parameters(y), batch)
+        return torch.cat([part.flatten() for part in g.values()]), Seen(value, correct)
 
     return at
 
@@ -118,16 +131,16 @@ class LocalStep(NamedTuple):
 
     def __call__(
         self, y: Vector, local: Local, batch: Batch, msg: Message, client: Client, r: Round
-    ) -> tuple[Vector, Local, Tensor]:
-        """y <- y - lr * d; returns the new iterate, the new local state, and the loss at the old iterate."""
-        g, loss = self.at(y, batch)
+    ) -> tuple[Vector, Local, Seen]:
+        """y <- y - lr * d; returns the new iterate, the new local state, and what was seen at the old iterate."""
+        g, seen = self.at(y, batch)
         g_x = self.at(msg.x, batch)[0] if self.algorithm.anchor_gradient else None
         d, local = self.algorithm.direction(Step(g, y, g_x), local, msg, client, r)
-        return y - r.lr * d, local, loss
+        return y - r.lr * d, local, seen
 
-    def at(self, y: Vector, batch: Batch) -> tuple[Vector, Tensor]:
-        g, loss = self.gradient(y, batch)
-        return self.regularise(g, y), loss
+    def at(self, y: Vector, batch: Batch) -> tuple[Vector, Seen]:
+        g, seen = self.gradient(y, batch)
+        return self.regularise(g, y), seen
 
     def regularise(self, g: Vector, y: Vector) -> Vector:
         """The gradient that algorithms see: clipped, then with weight decay."""
@@ -147,6 +160,8 @@ class Trained(NamedTuple):
     client: Client
     loss: Tensor
     """Mean training loss over the local steps."""
+    accuracy: Tensor
+    """Share of the examples of the local steps that were classified correctly; not a number for regression."""
 
 
 def full_gradient(step: LocalStep, x: Vector, chunks: list[Batch]) -> Vector:
@@ -159,9 +174,10 @@ def full_gradient(step: LocalStep, x: Vector, chunks: list[Batch]) -> Vector:
 def train_client(step: LocalStep, batches: list[Batch], msg: Message, client: Client, r: Round) -> Trained:
     """All local steps of one client, one after the other."""
     y, local = msg.x, step.algorithm.init_local(msg, client, r)
-    losses: list[Tensor] = []
+    seen: list[Seen] = []
     for batch in batches:
-        y, local, loss = step(y, local, batch, msg, client, r)
-        losses.append(loss)
+        y, local, at_batch = step(y, local, batch, msg, client, r)
+        seen.append(at_batch)
     upload, client = step.algorithm.upload(y, local, msg, client, r)
-    return Trained(y, upload, client, torch.stack(losses).mean())
+    accuracy = torch.cat([s.hits.flatten() for s in seen]).to(y.dtype).mean()
+    return Trained(y, upload, client, torch.stack([s.loss for s in seen]).mean(), accuracy)

@@ -44,7 +44,8 @@ def weighted(loss: Loss, outputs: Tensor, targets: Tensor, weights: Tensor) -> T
     return (each * weights).sum() / weights.sum()
 
 
-def correct(outputs: Tensor, targets: Tensor) -> Tensor:
-    """1 where the largest output is the label; one number an example, averaged over the parts of a sequence."""
-    hits = (outputs.argmax(-1) == targets).to(torch.get_default_dtype())
-    return hits.flatten(1).mean(1) if hits.dim() > 1 else hits
+def hits(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Where the largest output is the label; empty when the targets are numbers or not one label per output."""
+    if targets.is_floating_point() or outputs.dim() != targets.dim() + 1 or outputs.shape[-1] == 1:
+        return targets.new_zeros(0, dtype=torch.bool)
+    return outputs.argmax(-1) == targets

@@ -62,12 +62,25 @@ class Mean:
         return not self._uniform.isdisjoint(name.split("."))
 
 
+class ClientFacts(NamedTuple):
+    """Numbers of each client [clients], or their means; of steps and examples always the plain mean."""
+
+    steps: Tensor
+    examples: Tensor
+    loss: Tensor
+    accuracy: Tensor
+    squared_norm: Tensor
+    """Of the update that was sent."""
+
+
 class Arrived:
     """What came back from the cohort so far: streaming means, and the clients' new states and models."""
 
     def __init__(self, uniform: frozenset[str], weighting: str) -> None:
         self._weighting = weighting
-        self._uploads, self._losses, self._facts = Mean(uniform), Mean(frozenset()), Mean(frozenset())
+        self._uploads, self._facts = Mean(uniform), Mean(frozenset({"steps", "examples"}))
+        self._unit_sum: Tensor | float = 0.0
+        self._moved = 0
         self.example: Upload = ()
         """One client's upload, for its structure and size."""
         self.states: list[tuple[list[int], Client]] = []
@@ -86,18 +99,37 @@ class Arrived:
         self.example = map_leaves(lambda leaf: leaf[0], trained.upload)
         weights = weights_of(self._weighting, work)
         self._uploads.add(trained.upload, weights)
-        self._losses.add(trained.loss, weights)
-        self._facts.add((work.steps, work.examples), torch.ones_like(weights))
+        norms = self._add_directions(trained.upload.delta)
+        facts = ClientFacts(work.steps, work.examples, trained.loss, trained.accuracy, norms.square())
+        self._facts.add(facts, weights)
         clients = work.clients.tolist()
         self.states.append((clients, trained.client))
         self.models.append((clients, trained.y))
         self.count += len(clients)
 
-    def means(self) -> tuple[Upload, Tensor, Tensor, Tensor]:
-        """The mean upload, K_bar, the mean number of examples, the mean loss."""
-        number = self._losses.value(torch.zeros(()))
-        steps, examples = self._facts.value((number, number))
-        return self._uploads.value(self.example), steps, examples, number
+    def _add_directions(self, deltas: Tensor) -> Tensor:
+        """Sum the unit vectors of the updates; returns the norms [clients]."""
+        norms = deltas.norm(dim=1)
+        inverse = torch.where(norms > 0, 1 / norms, 0.0)
+        self._unit_sum = self._unit_sum + inverse @ deltas
+        self._moved += int((norms > 0).sum())
+        return norms
+
+    def means(self) -> tuple[Upload, ClientFacts]:
+        number = torch.zeros(())
+        return self._uploads.value(self.example), self._facts.value(ClientFacts(*[number] * len(ClientFacts._fields)))
+
+    def metrics(self, mean: Upload, facts: ClientFacts) -> dict[str, float]:
+        """What the cohort's updates look like, in O(cohort x parameters)."""
+        spread = facts.squared_norm - mean.delta.square().sum()
+        metrics = {"train_loss": facts.loss, "norm_update": mean.delta.norm(), "drift": spread.clamp(min=0).sqrt()}
+        if not torch.isnan(facts.accuracy):
+            metrics["train_accuracy"] = facts.accuracy
+        if self._moved > 1:
+            # The squared length of the sum of unit vectors is their number plus twice the sum of pairwise cosines.
+            pairs = torch.as_tensor(self._unit_sum).square().sum() - self._moved
+            metrics["cosine"] = pairs / (self._moved * (self._moved - 1))
+        return {name: float(value) for name, value in metrics.items()}
 
 
 class RoundResult(NamedTuple):
@@ -146,14 +178,14 @@ def run_round(
     sent = traffic(msg, arrived.example, len(cohort), algorithm)
     if arrived.count == 0:
         return RoundResult(None, None, sent, arrived)
-    mean, steps, examples, loss = arrived.means()
-    r = r._replace(steps=steps, examples=examples, cohort=arrived.count, gradient=None)
+    mean, facts = arrived.means()
+    r = r._replace(steps=facts.steps, examples=facts.examples, cohort=arrived.count, gradient=None)
     new_server = algorithm.update(server, mean, r)
     # Numbers that are not vectors may be infinite on purpose: "the lowest so far" before there is one.
     if not all(bool(torch.isfinite(leaf).all()) for leaf in leaves(new_server) if leaf.dim()):
         return RoundResult(None, None, sent, arrived)
-    metrics = sent | {"train_loss": float(loss), "norm_update": float(mean.delta.norm())}
-    return RoundResult(new_server, x + mean.delta, metrics, arrived)
+    own = {name: float(value) for name, value in algorithm.diagnostics(new_server, mean).items()}
+    return RoundResult(new_server, x + mean.delta, sent | arrived.metrics(mean, facts) | own, arrived)
 
 
 def work_of(plan: RoundPlan, cohort: np.ndarray, t: int, dtype: torch.dtype) -> Iterator[Work]:

@@ -13,16 +13,19 @@ from torch import Tensor
 from driftless.algorithm import Algorithm, Facts, Server, Vector
 from driftless.data.federation import Federation
 from driftless.data.sampling import Schedule
+from driftless.engine.batches import examples_of
 from driftless.engine.block import BlockRunner, RunFacts, SingleRunner
-from driftless.engine.choose import block_size, choose
+from driftless.engine.choose import block_size, check_liftable, choose
 from driftless.engine.client_store import ClientStore
 from driftless.engine.evaluate import evaluate
 from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, Record
 from driftless.engine.local import LocalStep, LocalTraining, loss_gradient
 from driftless.engine.losses import Loss
+from driftless.engine.random import torch_stream
 from driftless.engine.round import RoundPlan, RoundResult, run_round
 from driftless.engine.server_lr import ServerSchedule
+from driftless.engine.tree import named_leaves
 from driftless.errors import Diverged
 
 ROUNDS_LOST_BEFORE_STOP = 3
@@ -33,6 +36,8 @@ INFERENCE = ("cloud", "aggregate", "clients")
 class State:
     """Everything that changes from round to round. A run continues from it as if it had never stopped."""
 
+    algorithm: Algorithm
+    """Whose state it is."""
     round: int
     server: Server
     clients: ClientStore
@@ -52,20 +57,21 @@ class LastModels:
     def __init__(self, x: Vector, clients: int) -> None:
         self._x0 = x
         self._clients = clients
-        self._store = ClientStore()
-        self._moved = torch.zeros_like(x, dtype=torch.float64)  # sum over clients of (last model - x^0)
+        self.store = ClientStore()
+        self.moved = torch.zeros_like(x, dtype=torch.float64)
+        """Sum over clients of (last model - x^0)."""
 
     def put(self, clients: list[int], models: Tensor) -> None:
-        before = self._store.get(clients, (self._x0,))[0]
-        self._moved = self._moved + (models.double() - before.double()).sum(0)
-        self._store.put(clients, (models,))
+        before = self.store.get(clients, (self._x0,))[0]
+        self.moved = self.moved + (models.double() - before.double()).sum(0)
+        self.store.put(clients, (models,))
 
     def mean(self) -> Vector:
-        return self._x0 + (self._moved / self._clients).to(self._x0.dtype)
+        return self._x0 + (self.moved / self._clients).to(self._x0.dtype)
 
     def copy(self) -> LastModels:
         twin = LastModels(self._x0, self._clients)
-        twin._store, twin._moved = self._store.copy(), self._moved
+        twin.store, twin.moved = self.store.copy(), self.moved
         return twin
 
 
@@ -91,7 +97,7 @@ class Simulation:
         x = self.model.initial
         facts = Facts(self.model.layers, self.federation.clients)
         models = LastModels(x, self.federation.clients) if self.inference == "clients" else None
-        return State(0, self.algorithm.init_server(x, facts), ClientStore(), x, models)
+        return State(self.algorithm, 0, self.algorithm.init_server(x, facts), ClientStore(), x, models)
 
     def plan(self) -> RoundPlan:
         """The runner and its blocks; with engine="auto" this measures."""
@@ -102,7 +108,12 @@ class Simulation:
             self.model.uses_dropout,
         )
         first = self.cohort.clients(1, self.federation.clients, self.seed)
-        engine = choose(facts, first, self.model.initial) if self.engine == "auto" else self.engine
+        engine = self.engine
+        with torch_stream(self.seed, "trial"):
+            if engine == "auto":
+                engine = choose(facts, (self.model.description, self.loss), first, self.model.initial)
+            elif engine == "block":
+                check_liftable(facts, first, self.model.initial)
         if engine == "single":
             runner, size = SingleRunner(facts), 1
         else:
@@ -122,7 +133,8 @@ class Simulation:
             state = self._commit(state, result, t)
         skipped = len(result.arrived.skipped)
         metrics = {"round": t, "lr": self.training.lr_at(t), "cohort": len(clients), "skipped": skipped}
-        metrics |= result.metrics | {"norm_x": float(state.server.x.norm()), "seconds": time.perf_counter() - start}
+        metrics["examples"] = int(examples_of(self.training, self.federation.sizes[clients]).sum())
+        metrics |= result.metrics | norms(state.server) | {"seconds": time.perf_counter() - start}
         return Played(state, Record(t, state.server.x, state.aggregate, state.server, metrics), events)
 
     def _commit(self, state: State, result: RoundResult, t: int) -> State:
@@ -137,7 +149,8 @@ class Simulation:
         """The model that is evaluated."""
         if self.inference is None:
             return self.algorithm.inference(state.server)
-        if state.models is not None:
+        if self.inference == "clients":
+            assert state.models is not None
             return state.models.mean()
         return state.aggregate if self.inference == "aggregate" else state.server.x
 
@@ -145,7 +158,8 @@ class Simulation:
         """test_loss and, for labels, test_accuracy; nothing when there is no test set."""
         if self.federation.test is None:
             return {}
-        measured = evaluate(self.model, self.loss, self.inference_vector(state), self.federation.test)
+        with torch_stream(self.seed, "evaluate", state.round):
+            measured = evaluate(self.model, self.loss, self.inference_vector(state), self.federation.test)
         return {f"test_{name}": value for name, value in measured.items()}
 
 
@@ -164,6 +178,12 @@ def play(simulation: Simulation, plan: RoundPlan, state: State, rounds: int) -> 
         yield Played(state, record, events)
         if state.lost == ROUNDS_LOST_BEFORE_STOP:
             raise diverged(state.round, state, simulation)
+
+
+def norms(server: Server) -> dict[str, float]:
+    """norm_x, and norm_h, norm_c, norm_m where the server keeps such a vector."""
+    named = ((name.rpartition(".")[2], leaf) for name, leaf in named_leaves(server) if leaf.dim() and leaf.numel())
+    return {f"norm_{name}": float(leaf.norm()) for name, leaf in named if name in ("x", "h", "c", "m")}
 
 
 def events_of(t: int, result: RoundResult) -> list[Event]:

@@ -1,8 +1,8 @@
-"""From a configuration to the objects it describes, and the run of it."""
+"""From a configuration to the objects it describes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import fields
 from typing import Any
 
@@ -13,25 +13,27 @@ from driftless.algorithms import AdaptiveClipping
 from driftless.data import load
 from driftless.data.federation import Federation
 from driftless.data.sampling import Cohort, parse
-from driftless.engine.history import Record
 from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
-from driftless.errors import InputError, check_choice
+from driftless.engine.simulation import Simulation
+from driftless.errors import InputError, check_choice, check_range
 from driftless.experiment.config import Config
 from driftless.experiment.user_code import algorithm_class
-from driftless.simulate import Result, simulate
+from driftless.simulate import prepare
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
-def run(config: Config, on_round: Callable[[Record], object] | None = None) -> Result:
-    """Run the experiment that the configuration describes."""
-    return simulate(on_round=on_round, **arguments(config))
+def simulation_of(config: Config) -> Simulation:
+    """Everything is checked here, before any work."""
+    check_choice("engine.dtype", config.engine.dtype, DTYPES)
+    check_run(config)
+    simulation, _ = prepare(**arguments(config))
+    return simulation
 
 
 def arguments(config: Config) -> dict[str, Any]:
-    """The arguments of `driftless.simulate`."""
-    check_choice("engine.dtype", config.engine.dtype, DTYPES)
+    """The arguments of `driftless.simulate` that say what is run."""
     return {
         "algorithm": algorithm_of(config),
         "federation": federation_of(config),
@@ -39,15 +41,33 @@ def arguments(config: Config) -> dict[str, Any]:
         "rounds": config.run.rounds,
         "cohort": cohort_of(config),
         "local": local_of(config),
+        "loss": None,
         "weighting": config.server.weighting,
         "seed": config.run.seed,
         "engine": config.engine.kind,
         "dtype": DTYPES[config.engine.dtype],
-        "evaluate_every": config.run.evaluate_every,
         "server": _pick(ServerSchedule, config.server),
         "inference": config.server.inference,
         "block_size": config.engine.block_size,
     }
+
+
+def check_run(config: Config) -> None:
+    """The settings that only experiments have."""
+    run = config.run
+    for name in ("evaluate_every", "checkpoint_every"):
+        if getattr(run, name) < 0:
+            raise InputError(f"run.{name} must be 0 (never) or more, got {getattr(run, name)}.")
+    if run.patience is not None and run.patience < 1:
+        raise InputError(f"run.patience must be at least 1 evaluation (or none), got {run.patience}.")
+    if run.stop_at_target and run.target is None:
+        raise InputError(
+            "run.stop_at_target needs run.target, the test accuracy to stop at; set it, e.g. run.target=0.9."
+        )
+    if config.engine.threads is not None and config.engine.threads < 1:
+        raise InputError(f"engine.threads must be at least 1 (or none), got {config.engine.threads}.")
+    check_range("run.straggler_alpha", run.straggler_alpha, 0, math.inf, high_open=True)
+    check_range("run.straggler_lambda", run.straggler_lambda, 0, math.inf, high_open=True)
 
 
 def algorithm_of(config: Config) -> Algorithm:

@@ -1,31 +1,52 @@
-"""Several algorithms, several seeds, one table."""
+"""Several algorithms, several seeds: a folder of runs that is started, killed and resumed as a whole."""
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
-import statistics
+import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
 from pydantic import Field, ValidationError
 
-from driftless.errors import Diverged, InputError, unknown
-from driftless.experiment.build import arguments, run
-from driftless.experiment.config import Config, Section, Values, combine, flatten, parse_overrides, read_toml
+from driftless.engine.history import Record
+from driftless.errors import InputError, unknown
+from driftless.experiment import run as running
+from driftless.experiment.build import simulation_of
+from driftless.experiment.callbacks import Callback
+from driftless.experiment.config import (
+    Resolved,
+    Section,
+    Values,
+    combine,
+    flatten,
+    full_key,
+    parse_overrides,
+    parse_value,
+    read_toml,
+    resolve,
+    to_toml,
+    with_values,
+)
+from driftless.experiment.files import write_atomically, write_json
+from driftless.experiment.stored import CONFIG, StoredRun, is_run
 from driftless.experiment.user_code import algorithm_class
+
+COMPARISON = "comparison.json"
+PLANNED = "planned.toml"
 
 
 class Compare(Section):
     """The `[compare]` table of a configuration file."""
 
     algorithms: tuple[str, ...] = ()
-    seeds: int = 3
+    seeds: int = Field(default=3, ge=1)
     target: float | None = None
     settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Per algorithm, settings that differ from the rest of the file: its own learning rate, for example."""
@@ -33,90 +54,69 @@ class Compare(Section):
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is to be run: a configuration for each algorithm and seed."""
+    """Runs by their folder below the comparison's, such as "fedavg/seed-0"."""
 
-    algorithms: tuple[str, ...]
-    seeds: tuple[int, ...]
+    runs: dict[str, Resolved]
     target: float | None
-    configs: dict[tuple[str, int], Config] = field(repr=False)
 
-
-class Outcome(NamedTuple):
-    """What is kept of a run."""
-
-    rows: list[dict[str, float]]
-    diverged: str | None = None
-
-
-class Line(NamedTuple):
-    """One algorithm in the table, over its seeds."""
-
-    algorithm: str
-    accuracy: float | None
-    """Mean of the final test accuracies; None when a run diverged or there is no test accuracy."""
-    deviation: float
-    rounds_to_target: float | None
-    """Mean over the seeds; None if some seed never reached it."""
-    megabytes_to_target: float | None
-    norm: float | None
-    diverged: int
-    """Seeds that diverged."""
-
-
-class Table(NamedTuple):
-    lines: list[Line]
-    target: float | None
-    """Test accuracy that "to target" refers to."""
+    @property
+    def rounds(self) -> int:
+        return sum(resolved.config.run.rounds for resolved in self.runs.values())
 
 
 def plan(algorithms: Sequence[str], file: Path | None, overrides: Iterable[str]) -> Comparison:
     """Resolve and check every run before the first one starts."""
     table = read_toml(file) if file else {}
-    options = compare_options(table.pop("compare", {}), file)
-    base: Values = flatten(file, table) if file else {}
     own, run_overrides = split_own(overrides)
-    options = options.model_copy(update=own)
-    names = tuple(algorithms) or tuple(options.algorithms)
+    options = compare_options({**as_table(table.pop("compare", {}), file), **own}, file)
+    base: Values = flatten(file, table) if file else {}
+    names = tuple(algorithms) or options.algorithms
     if not names:
         raise InputError("no algorithm to compare; name some, e.g. driftless compare fedavg scaffold adabest.")
+    if len(set(names)) < len(names):
+        raise InputError(f"an algorithm is named twice in {', '.join(names)}; name each once.")
     for name in options.settings:
         algorithm_class(name)
-    configs: dict[tuple[str, int], Config] = {}
-    first = combine([(str(file), base), ("command line", parse_overrides(run_overrides, base))]).config.run.seed
-    seeds = tuple(range(first, first + options.seeds))
+    runs: dict[str, Resolved] = {}
     for name in names:
-        for seed in seeds:
-            configs[name, seed] = config_of(name, seed, base, options.settings.get(name, {}), run_overrides, file)
-        arguments(configs[name, seeds[0]])
-    return Comparison(names, seeds, options.target, configs)
+        resolved = config_of(name, base, options.settings.get(name, {}), run_overrides, file)
+        simulation_of(resolved.config)
+        first = resolved.config.run.seed
+        for seed in range(first, first + options.seeds):
+            runs[f"{folder_name(name)}/seed-{seed}"] = with_seed(resolved, seed)
+    return Comparison(runs, options.target)
 
 
-def config_of(
-    name: str, seed: int, base: Values, settings: dict[str, Any], overrides: list[str], file: Path | None
-) -> Config:
+def config_of(name: str, base: Values, settings: dict[str, Any], overrides: list[str], file: Path | None) -> Resolved:
     tuned = {"algorithm.name": name} | parse_settings(name, settings, base)
     given = parse_overrides(overrides, {**base, **tuned})
-    where = f"compare.settings.{name} of {file}"
-    return combine([(str(file), base), (where, tuned), ("command line", given | {"run.seed": seed})]).config
+    if "algorithm.name" in given:
+        raise InputError("algorithm=... is for one run; a comparison takes names: driftless compare fedavg scaffold.")
+    where = f"compare.settings.{name} of {file}" if settings else "the comparison"
+    # One thread each: two runs side by side are faster than one on two threads, and bits do not depend on the jobs.
+    layers = [("the comparison", {"engine.threads": 1}), (str(file), base), (where, tuned), ("command line", given)]
+    return combine(layers)
+
+
+def with_seed(resolved: Resolved, seed: int) -> Resolved:
+    return with_values(resolved, {"run.seed": seed, "run.output": None}, "the comparison")
 
 
 def parse_settings(name: str, settings: dict[str, Any], base: Values) -> Values:
     """`{"local.lr": 0.1}` or nested tables `{"local": {"lr": 0.1}}`."""
-    nested = {k: v for k, v in settings.items() if isinstance(v, dict)}
-    flat = {k: v for k, v in settings.items() if not isinstance(v, dict)}
-    values = flatten(Path(f"compare.settings.{name}"), nested)
+    nested = {key: value for key, value in settings.items() if isinstance(value, dict)}
     below = {**base, "algorithm.name": name}
-    return values | {parse_key(key, below): value for key, value in flat.items()}
+    short = {full_key(key, below): value for key, value in settings.items() if key not in nested}
+    return flatten(Path(f"compare.settings.{name}"), nested) | short
 
 
-def parse_key(key: str, below: Values) -> str:
-    (full,) = parse_overrides([f"{key}=0"], below)
-    return full
-
-
-def compare_options(table: Any, file: Path | None) -> Compare:
+def as_table(table: Any, file: Path | None) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise InputError(f"'compare' of {file} must be a table: write [compare] and its keys below it.")
+    return table
+
+
+def compare_options(table: dict[str, Any], file: Path | None) -> Compare:
     for key in table:
         if key not in Compare.model_fields:
             raise unknown(f"key of section 'compare' of {file}", key, Compare.model_fields)
@@ -124,7 +124,8 @@ def compare_options(table: Any, file: Path | None) -> Compare:
         return Compare.model_validate(table)
     except ValidationError as error:
         first = error.errors()[0]
-        raise InputError(f"compare.{'.'.join(map(str, first['loc']))} of {file}: {first['msg']}.") from None
+        key = ".".join(map(str, first["loc"]))
+        raise InputError(f"compare.{key} is {first['input']!r}: {first['msg'].lower()}; correct it.") from None
 
 
 def split_own(overrides: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
@@ -134,100 +135,115 @@ def split_own(overrides: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
     for text in overrides:
         key, _, value = text.partition("=")
         if key in ("seeds", "target"):
-            own[key] = number(key, value, int if key == "seeds" else float)
+            own[key] = parse_value(value)
         else:
             rest.append(text)
-    if own.get("seeds", 1) < 1:
-        raise InputError(f"seeds must be at least 1, got {own['seeds']}.")
     return own, rest
 
 
-def number(key: str, text: str, kind: type) -> Any:
-    try:
-        return kind(text)
-    except ValueError:
-        raise InputError(f"{key} must be a {'whole ' if kind is int else ''}number, got '{text}'.") from None
+def folder_name(algorithm: str) -> str:
+    """The name itself; for `my.py:MyAlgo`, the class."""
+    return algorithm.rpartition(":")[2]
 
 
-def execute(comparison: Comparison, progress: Callable[[int], object], jobs: int | None = None) -> Table:
-    """Run everything; `progress` hears how many rounds are done in all."""
-    jobs = min(jobs or os.cpu_count() or 1, len(comparison.configs))
+def prepare_folder(comparison: Comparison, folder: Path) -> None:
+    """Write the plan down, so that the whole can be resumed; an existing folder must hold the same plan."""
+    planned = {name: to_toml(resolved) for name, resolved in comparison.runs.items()}
+    if (folder / COMPARISON).exists():
+        stored = {name: (folder / name / PLANNED).read_text(encoding="utf-8") for name in stored_names(folder)}
+        if settings_only(stored) != settings_only(planned):
+            raise InputError(
+                f"'{folder}' holds a comparison with other settings; choose another output, "
+                f"or continue that one with: driftless resume {folder}"
+            )
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"'{folder}' exists and holds something else; choose another output.")
+    for name, text in planned.items():
+        (folder / name).mkdir(parents=True)
+        write_atomically(folder / name / PLANNED, text.encode())
+    write_json(folder / COMPARISON, {"runs": list(planned), "target": comparison.target})
+
+
+def settings_only(texts: dict[str, str]) -> dict[str, list[str]]:
+    """Without the comments, which say where a value came from."""
+    return {name: [line.partition("#")[0].rstrip() for line in text.splitlines()] for name, text in texts.items()}
+
+
+def stored_names(folder: Path) -> list[str]:
+    return json.loads((folder / COMPARISON).read_text(encoding="utf-8"))["runs"]
+
+
+def read_comparison(folder: Path) -> Comparison:
+    """The plan of a comparison's folder."""
+    stored = json.loads((folder / COMPARISON).read_text(encoding="utf-8"))
+    return Comparison({name: resolve(folder / name / PLANNED, []) for name in stored["runs"]}, stored["target"])
+
+
+def is_comparison(folder: Path) -> bool:
+    return (folder / COMPARISON).is_file()
+
+
+def execute(
+    comparison: Comparison, folder: Path, progress: Callable[[int], object], jobs: int | None = None
+) -> list[StoredRun]:
+    """Run what has not been run; `progress` hears how many rounds are done in all. Ctrl-C saves and stops."""
+    prepare_folder(comparison, folder)
+    missing = [name for name in comparison.runs if StoredRun(folder / name).result is None]
+    done = sum(len(StoredRun(folder / name).rows) for name in comparison.runs if is_run(folder / name))
     context = multiprocessing.get_context("spawn")
-    rounds = context.Value("q", 0)
-    with ProcessPoolExecutor(jobs, context, _start_worker, (rounds,)) as pool:
-        futures = {key: pool.submit(_outcome, config) for key, config in comparison.configs.items()}
-        while not all(future.done() for future in futures.values()):
-            progress(rounds.value)
-            time.sleep(0.1)
-            failed = next((f for f in futures.values() if f.done() and f.exception()), None)
-            if failed is not None:
-                pool.shutdown(wait=False, cancel_futures=True)
-                failed.result()
-        progress(rounds.value)
-        outcomes = {key: future.result() for key, future in futures.items()}
-    target = comparison.target if comparison.target is not None else default_target(list(outcomes.values()))
-    lines = [line(name, [outcomes[name, seed] for seed in comparison.seeds], target) for name in comparison.algorithms]
-    return Table(lines, target)
+    rounds, stop = context.Value("q", done), context.Value("b", 0)
+    workers = max(1, min(jobs or os.cpu_count() or 1, len(missing)))
+    with ProcessPoolExecutor(workers, context, _start_worker, (rounds, stop)) as pool:
+        futures = [pool.submit(_play, str(folder / name)) for name in missing]
+        try:
+            wait(futures, lambda: progress(rounds.value))
+        except BaseException:
+            stop.value = 1
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    progress(rounds.value)
+    return [StoredRun(folder / name) for name in comparison.runs]
 
 
-_rounds: Any = None  # a worker's handle on the number of rounds that all workers have done
+def wait(futures: list[Future[None]], tick: Callable[[], object]) -> None:
+    """Until all are done; the first error is raised at once."""
+    while not all(future.done() for future in futures):
+        tick()
+        time.sleep(0.1)
+        for future in futures:
+            if future.done():
+                future.result()
+    for future in futures:
+        future.result()
 
 
-def _start_worker(rounds: Any) -> None:
-    global _rounds
-    _rounds = rounds
-    # One thread each: two runs side by side are faster than one run on two threads, and the bits do not depend on jobs.
-    torch.set_num_threads(1)
+# A worker's handles on the rounds that all workers have done, and on the wish to stop.
+_rounds: Any = None
+_stop: Any = None
 
 
-def _outcome(config: Config) -> Outcome:
-    def count(_: object) -> None:
+def _start_worker(rounds: Any, stop: Any) -> None:
+    global _rounds, _stop
+    _rounds, _stop = rounds, stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+
+
+class _Counted(Callback):
+    """Counts the rounds of all workers and hears the parent's wish to stop."""
+
+    def on_round(self, record: Record) -> None:
         with _rounds.get_lock():
             _rounds.value += 1
-
-    try:
-        return Outcome(list(run(config, count).history))
-    except Diverged as error:
-        return Outcome(list(error.history), str(error))
+        if _stop.value:
+            signal.raise_signal(signal.SIGTERM)
 
 
-def default_target(outcomes: list[Outcome]) -> float | None:
-    """Nine tenths of the best final accuracy, rounded to a percent."""
-    finals = [final(outcome, "test_accuracy") for outcome in outcomes]
-    known = [value for value in finals if value is not None]
-    return round(0.9 * max(known), 2) if known else None
-
-
-def line(name: str, outcomes: list[Outcome], target: float | None) -> Line:
-    finals = [None if o.diverged else final(o, "test_accuracy") for o in outcomes]
-    known = [value for value in finals if value is not None]
-    whole = len(known) == len(outcomes)
-    reached = [to_target(o, target) for o in outcomes]
-    norms = [value for o in outcomes if (value := final(o, "norm_x")) is not None]
-    return Line(
-        name,
-        statistics.fmean(known) if whole else None,
-        statistics.stdev(known) if whole and len(known) > 1 else 0.0,
-        _mean([r and r[0] for r in reached]),
-        _mean([r and r[1] for r in reached]),
-        statistics.fmean(norms) if norms else None,
-        sum(o.diverged is not None for o in outcomes),
-    )
-
-
-def _mean(values: list[Any]) -> float | None:
-    return None if any(value is None for value in values) else statistics.fmean(values)
-
-
-def to_target(outcome: Outcome, target: float | None) -> tuple[float, float] | None:
-    """(round, megabytes sent until then) when the test accuracy first reaches the target."""
-    sent = 0.0
-    for row in outcome.rows:
-        sent += row["bytes_down"] + row["bytes_up"]
-        if target is not None and row.get("test_accuracy", -1.0) >= target:
-            return row["round"], sent / 1e6
-    return None
-
-
-def final(outcome: Outcome, name: str) -> float | None:
-    return next((row[name] for row in reversed(outcome.rows) if name in row), None)
+def _play(folder: str) -> None:
+    if _stop.value:
+        return
+    path = Path(folder)
+    if (path / CONFIG).exists():
+        running.resume(path, [_Counted()])
+    else:
+        running.start(resolve(path / PLANNED, []), path, [_Counted()])

@@ -79,6 +79,7 @@ class Engine(Section):
     kind: str = "auto"
     block_size: int | None = None
     dtype: str = "float32"
+    threads: int | None = None
 
 
 class Run(Section):
@@ -86,6 +87,13 @@ class Run(Section):
     cohort: int | float | str | list[list[int]] = 10
     seed: int = 0
     evaluate_every: int = 1
+    checkpoint_every: int = 10
+    output: str | None = None
+    target: float | None = None
+    stop_at_target: bool = False
+    patience: int | None = None
+    straggler_alpha: float = 1.0
+    straggler_lambda: float = 1.0
 
 
 class Config(Section):
@@ -145,6 +153,15 @@ def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
     config = validated(values, source)
     everything = {f"{section}.{name}" for section in SECTIONS for name in dict(getattr(config, section))}
     return Resolved(config, {key: source.get(key, "default") for key in sorted(everything)})
+
+
+def with_values(resolved: Resolved, values: Values, where: str) -> Resolved:
+    """The configuration with some values replaced, their source recorded."""
+    sections = {section: dict(getattr(resolved.config, section)) for section in SECTIONS}
+    for key, value in values.items():
+        section, _, name = key.partition(".")
+        sections[section][name] = value
+    return Resolved(Config.model_validate(sections), resolved.source | dict.fromkeys(values, where))
 
 
 def demand_of_algorithm(values: Values, source: dict[str, str]) -> None:

@@ -1,0 +1,334 @@
+"""A run is a directory: started, killed, resumed to the same bits, never overwritten silently."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+
+from driftless.engine.history import Event
+from driftless.engine.round import RoundPlan
+from driftless.engine.simulation import Played, Simulation, State, play, resolved_engine
+from driftless.errors import Diverged, InputError
+from driftless.experiment.build import simulation_of
+from driftless.experiment.callbacks import Callback
+from driftless.experiment.checkpoint import Checkpoints
+from driftless.experiment.config import Config, Resolved, resolve, to_toml, with_values
+from driftless.experiment.files import write_atomically, write_json
+from driftless.experiment.metrics import Row, row_of, stop_reason
+from driftless.experiment.stored import (
+    CHECKPOINT,
+    CONFIG,
+    ENVIRONMENT,
+    EVENTS,
+    LOCK,
+    METRICS,
+    RESULT,
+    StoredRun,
+    is_run,
+    read_lines,
+)
+
+LISTED = ("torch", "numpy", "safetensors")
+
+
+class Interrupted(Exception):
+    """The user stopped the run after a round; it is saved and can be resumed."""
+
+    def __init__(self, directory: Path, round: int) -> None:
+        super().__init__(directory, round)  # both, so that it can travel between processes
+        self.directory = directory
+        self.round = round
+
+    def __str__(self) -> str:
+        return f"stopped after round {self.round}; continue with: driftless resume {self.directory}"
+
+
+def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = ()) -> StoredRun:
+    """A new run in a directory that holds none yet. All input is checked before anything is written."""
+    refuse_existing(directory)
+    set_threads(resolved.config)
+    simulation = simulation_of(resolved.config)
+    plan = simulation.plan()
+    settled = settle(resolved, plan)
+    directory.mkdir(parents=True, exist_ok=True)
+    with locked(directory):
+        refuse_existing(directory)
+        write_json(directory / ENVIRONMENT, environment())
+        (directory / METRICS).touch()
+        write_atomically(directory / CONFIG, to_toml(settled).encode())
+        return Session(directory, settled.config, simulation, plan, tuple(callbacks)).run(simulation.init(), {})
+
+
+def resume(directory: Path, callbacks: Iterable[Callback] = ()) -> tuple[StoredRun, list[str]]:
+    """Continue an interrupted run to the same bits; returns it and what was wrong with damaged checkpoints."""
+    if not is_run(directory):
+        raise InputError(f"'{directory}' is not a run directory; give one that `driftless run` made.")
+    with locked(directory):
+        if StoredRun(directory).result is not None:
+            raise InputError(
+                f"the run in '{directory}' has ended already; look at it with: driftless report {directory}"
+            )
+        config = resolve(directory / CONFIG, []).config
+        set_threads(config)
+        simulation = simulation_of(config)
+        session = Session(directory, config, simulation, simulation.plan(), tuple(callbacks))
+        loaded = session.checkpoints.load(simulation.init())
+        if loaded is None:
+            return session.run(simulation.init(), {}), []
+        return session.run(loaded.state, loaded.positions), loaded.damaged
+
+
+class Session:
+    """One process playing a run: the open files and the loop over rounds."""
+
+    def __init__(
+        self, directory: Path, config: Config, simulation: Simulation, plan: RoundPlan, callbacks: tuple[Callback, ...]
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self.simulation = simulation
+        self.plan = plan
+        self.callbacks = callbacks
+        self.checkpoints = Checkpoints(directory / CHECKPOINT)
+
+    def run(self, state: State, positions: dict[str, int]) -> StoredRun:
+        """Play from `state` to the end; the metrics files are cut to where they were when it was saved."""
+        with Lines(self.directory / METRICS, positions) as metrics, Lines(self.directory / EVENTS, positions) as events:
+            rows: list[Row] = read_lines(self.directory / METRICS)
+            for callback in self.callbacks:
+                callback.on_start(self.config, self.directory, state.round + 1)
+            status, reason = "finished", None
+            try:
+                reason = self._play(state, rows, metrics, events)
+                status = "stopped" if reason else "finished"
+            except Diverged as error:
+                status, reason = "diverged", str(error)
+        result = result_of(status, reason, rows)
+        write_json(self.directory / RESULT, result)
+        for callback in self.callbacks:
+            callback.on_end(result)
+        return StoredRun(self.directory)
+
+    def _play(self, state: State, rows: list[Row], metrics: Lines, events: Lines) -> str | None:
+        """Rounds until the end, a stopping rule (its reason is returned), or the user's interrupt."""
+        rounds, every = self.config.run.rounds, self.config.run.checkpoint_every
+        reason = stop_reason(self.config, rows) if rows else None
+        if reason:
+            return reason
+        with interrupts() as interrupted:
+            for played in play(self.simulation, self.plan, state, rounds):
+                reason = self._record(played, rows, metrics, events)
+                t = played.record.round
+                last = t == rounds or reason is not None or interrupted()
+                if last or (every and t % every == 0):
+                    self.checkpoints.save(played.state, {METRICS: metrics.position, EVENTS: events.position})
+                if reason is not None:
+                    return reason
+                if interrupted() and t < rounds:
+                    raise Interrupted(self.directory, t)
+        return None
+
+    def _record(self, played: Played, rows: list[Row], metrics: Lines, events: Lines) -> str | None:
+        """Write the round down and tell the callbacks; a reason to stop, if there is one."""
+        row = row_of(self.simulation, self.config, played, rows[-1] if rows else None)
+        rows.append(row)
+        metrics.write(row)
+        record = played.record._replace(metrics=row)
+        for event in played.events:
+            events.write(as_json(event))
+            for callback in self.callbacks:
+                callback.on_event(event)
+        reasons = [stop_reason(self.config, rows), *(callback.on_round(record) for callback in self.callbacks)]
+        return next((reason for reason in reasons if reason), None)
+
+
+class Lines:
+    """A file of JSON lines, each flushed when it is written."""
+
+    def __init__(self, path: Path, positions: dict[str, int]) -> None:
+        self.path = path
+        self.position = positions.get(path.name, 0)
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Lines:
+        self.path.touch()
+        self._file = open(self.path, "r+b")
+        self._file.truncate(self.position)
+        self._file.seek(self.position)
+        return self
+
+    def write(self, content: dict[str, Any]) -> None:
+        assert self._file is not None
+        self._file.write((json.dumps(content) + "\n").encode())
+        self._file.flush()
+        self.position = self._file.tell()
+
+    def __exit__(self, *_: object) -> None:
+        assert self._file is not None
+        self._file.close()
+
+
+def result_of(status: str, reason: str | None, rows: list[Row]) -> dict[str, Any]:
+    """What result.json holds; `final` has the newest value of each metric."""
+    final: Row = {}
+    for row in rows:
+        final |= row
+    accuracies = [row["test_accuracy"] for row in rows if "test_accuracy" in row]
+    return {
+        "status": status,
+        "reason": reason,
+        "rounds": len(rows),
+        "final": final,
+        "best_test_accuracy": max(accuracies, default=None),
+        "last_test_accuracy": sum(accuracies[-10:]) / len(accuracies[-10:]) if accuracies else None,
+        "norm_x": final.get("norm_x"),
+        "seconds": sum(row.get("seconds", 0.0) for row in rows),
+    }
+
+
+def as_json(event: Event) -> dict[str, Any]:
+    return {"round": event.round, "what": event.what, "clients": list(event.clients)}
+
+
+def settle(resolved: Resolved, plan: RoundPlan) -> Resolved:
+    """Replace what was left open by what this machine decided, so that a resumed run decides nothing again."""
+    engine = resolved_engine(plan)
+    decided = {"engine.kind": engine["kind"], "engine.block_size": engine["block_size"]}
+    decided["engine.threads"] = torch.get_num_threads()
+    changed = {key: value for key, value in decided.items() if resolved.value(key) != value}
+    return with_values(resolved, changed, "decided at the start")
+
+
+def set_threads(config: Config) -> None:
+    if config.engine.threads is not None:
+        torch.set_num_threads(config.engine.threads)
+
+
+def refuse_existing(directory: Path) -> None:
+    if not is_run(directory):
+        return
+    if StoredRun(directory).result is not None:
+        raise InputError(
+            f"'{directory}' holds a finished run; look at it with: driftless report {directory}. To run again, choose "
+            "another output, or add --again, which keeps the old run under another name."
+        )
+    raise InputError(
+        f"'{directory}' holds a run that has not ended; continue it with: driftless resume {directory}. To start anew, "
+        "choose another output, or add --again, which keeps the old run under another name."
+    )
+
+
+def set_aside(directory: Path) -> Path | None:
+    """Rename an existing run out of the way; returns its new name."""
+    if not is_run(directory):
+        return None
+    with locked(directory):
+        other = free_name(directory.with_name(f"{directory.name}.old"))
+        directory.rename(other)
+    return other
+
+
+def free_name(directory: Path) -> Path:
+    """The directory itself, or with -2, -3, ... behind it if it exists."""
+    if not directory.exists():
+        return directory
+    number = 2
+    while directory.with_name(f"{directory.name}-{number}").exists():
+        number += 1
+    return directory.with_name(f"{directory.name}-{number}")
+
+
+def default_directory(config: Config) -> Path:
+    """runs/digits-adabest-seed3: never one that exists."""
+    algorithm = Path(config.algorithm.name.rpartition(":")[2]).name
+    return free_name(Path("runs") / f"{config.data.name}-{algorithm}-seed{config.run.seed}")
+
+
+@contextmanager
+def locked(directory: Path) -> Generator[None]:
+    """Only one process writes a run. The lock is the kernel's: a killed process leaves none behind."""
+    with open(directory / LOCK, "a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise InputError(
+                f"another process ({file.read().strip() or 'unknown'}) is writing the run in '{directory}'; "
+                "wait for it, or stop it first."
+            ) from None
+        file.truncate(0)
+        file.write(f"pid {os.getpid()}\n")
+        file.flush()
+        yield
+
+
+@contextmanager
+def interrupts() -> Generator[Any]:
+    """Ctrl-C (or SIGTERM) lets the round end; a second one ends the process as usual."""
+    seen: list[int] = []
+    previous: dict[int, Any] = {}
+
+    def note(number: int, frame: Any) -> None:
+        seen.append(number)
+        signal.signal(number, previous[number])
+
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            previous[number] = signal.signal(number, note)
+    except ValueError:
+        pass  # not the main thread: whoever runs us there handles signals
+    try:
+        yield lambda: bool(seen)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def environment() -> dict[str, Any]:
+    """What a reader needs to judge, and to repeat, the numbers."""
+    return {
+        "driftless": metadata.version("driftless"),
+        "commit": commit(),
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in LISTED},
+        "platform": platform.platform(),
+        "cpu": cpu_name(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "command": sys.argv,
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+def commit() -> str | None:
+    """The commit of the source tree, with a + when it has changes; None for an installed package."""
+    here = Path(__file__).parent
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
+            cwd=here, capture_output=True, text=True, timeout=5, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None
+
+
+def cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")

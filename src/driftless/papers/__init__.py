@@ -1,0 +1,1 @@
+"""What the papers printed, as data, and the same numbers derived by driftless."""

@@ -1,0 +1,1 @@
+"""Stored runs made readable: tables, an interactive page, figures. Nothing here runs an experiment."""

@@ -1,0 +1,109 @@
+"""One HTML file with everything in it: opens offline, asks the network for nothing, can be sent to a colleague."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from driftless.errors import InputError
+from driftless.experiment.files import write_atomically
+from driftless.experiment.stored import StoredRun
+from driftless.report import style
+from driftless.report.page import chart_data, is_thinned
+from driftless.report.partition import partitions
+from driftless.report.story import (
+    commands,
+    facts,
+    fewer_seeds,
+    findings,
+    happenings,
+    machines,
+    settings_tables,
+    title_of,
+)
+from driftless.report.summary import Summary, summarise
+from driftless.report.tables import cells, columns
+
+
+def write_report(
+    runs: Sequence[StoredRun],
+    file: Path,
+    target: float | None = None,
+    *,
+    title: str | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write the page; an existing file is kept unless `overwrite`."""
+    check_free(file, overwrite)
+    page = render(summarise(runs, target), title)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, page.encode())
+    return file
+
+
+def check_free(file: Path, overwrite: bool) -> None:
+    if file.is_dir():
+        raise InputError(f"'{file}' is a folder; give the name of a file in it, such as {file / 'report.html'}.")
+    if file.exists() and not overwrite:
+        raise InputError(f"'{file}' exists; give another name, or allow to overwrite it.")
+
+
+def render(summary: Summary, title: str | None = None) -> str:
+    """The page as text."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from plotly.offline import get_plotlyjs
+
+    environment = Environment(
+        loader=PackageLoader("driftless.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    # Our own files and JSON that was made safe go in as they are; everything else is escaped.
+    unescaped = {"css": resource("page.css"), "js": resource("page.js"), "plotly": get_plotlyjs()}
+    return environment.get_template("template.html").render(**context(summary, title), **unescaped)
+
+
+def resource(name: str) -> str:
+    return resources.files("driftless.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def context(summary: Summary, title: str | None) -> dict[str, Any]:
+    """What the template shows."""
+    curves = summary.curves
+    styles = style.styles(curves)
+    pictures = partitions(curves)
+    chosen = columns(summary)
+    differing, common = settings_tables(curves)
+    swatches = {curve.label: each for curve, each in zip(curves, styles, strict=True)}
+    return {
+        "title": title or title_of(curves),
+        "summary": summary,
+        "styles": styles,
+        "swatches": swatches,
+        "palette": {"light": style.LIGHT, "dark": style.DARK},
+        "facts": facts(curves),
+        "findings": findings(summary),
+        "columns": chosen,
+        "table": cells(summary, chosen),
+        "partitions": pictures,
+        "differing": differing,
+        "common": common,
+        "notes": happenings(curves),
+        "fewer_seeds": fewer_seeds(curves),
+        "thinned": is_thinned(curves),
+        "commands": commands(curves),
+        "paths": [(curve.label, [str(run.stored.path) for run in curve.runs]) for curve in curves],
+        "machines": machines(curves),
+        "data": safe_json(chart_data(summary, styles, pictures)),
+    }
+
+
+def safe_json(data: Any) -> str:
+    """JSON that may stand inside a script element: no text in it can end the element."""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

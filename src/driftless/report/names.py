@@ -1,0 +1,104 @@
+"""What people call the metrics and the axes, and how both are measured."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Better = Literal["high", "low"]
+
+
+class Metric(NamedTuple):
+    key: str
+    """In metrics.jsonl."""
+    name: str
+    group: str = "Other"
+    unit: str = ""
+    scale: float = 1.0
+    """Multiplies the stored value to give the unit."""
+    better: Better | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+class Axis(NamedTuple):
+    """A horizontal axis: the round itself, or what the rounds so far have cost together."""
+
+    key: str
+    name: str
+    short: str
+    """Used in "MB to 0.9"."""
+    sums: tuple[str, ...] = ()
+    """The metrics that are added up; none: the round."""
+    scale: float = 1.0
+
+
+QUALITY, UPDATES, COST = "Quality", "Model and updates", "Cost of a round"
+
+_METRICS = (
+    Metric("test_accuracy", "test accuracy", QUALITY, better="high"),
+    Metric("test_loss", "test loss", QUALITY, better="low"),
+    Metric("train_accuracy", "training accuracy", QUALITY, better="high"),
+    Metric("train_loss", "training loss", QUALITY, better="low"),
+    Metric("validation_accuracy", "accuracy on held-out clients", QUALITY, better="high"),
+    Metric("validation_loss", "loss on held-out clients", QUALITY, better="low"),
+    Metric("test_p5", "test accuracy, 5th percentile of clients", QUALITY, better="high"),
+    Metric("test_p25", "test accuracy, 25th percentile of clients", QUALITY, better="high"),
+    Metric("test_p50", "test accuracy, median of clients", QUALITY, better="high"),
+    Metric("test_p75", "test accuracy, 75th percentile of clients", QUALITY, better="high"),
+    Metric("test_p95", "test accuracy, 95th percentile of clients", QUALITY, better="high"),
+    Metric("failure", "catastrophic failures", QUALITY, better="low"),
+    Metric("norm_x", "norm of the model", UPDATES),
+    Metric("norm_update", "norm of the mean update", UPDATES),
+    Metric("norm_h", "norm of the bias estimate h", UPDATES),
+    Metric("norm_c", "norm of the control variate c", UPDATES),
+    Metric("norm_m", "norm of the momentum m", UPDATES),
+    Metric("cosine", "cosine between client updates", UPDATES),
+    Metric("drift", "drift: spread of the client updates", UPDATES),
+    Metric("clip_level", "clipping level", UPDATES),
+    Metric("clipped", "clipped share of the cohort", UPDATES),
+    Metric("lr", "local learning rate", COST),
+    Metric("cohort", "clients in the cohort", COST),
+    Metric("skipped", "clients left out", COST, better="low"),
+    Metric("examples", "examples processed", COST),
+    Metric("bytes_down", "sent to the clients", COST, "MB", 1e-6),
+    Metric("bytes_up", "sent by the clients", COST, "MB", 1e-6),
+    Metric("simulated_time", "simulated time", COST),
+    Metric("seconds", "computing time", COST, "s"),
+)
+METRICS = {metric.key: metric for metric in _METRICS}
+"""In the order in which they are offered."""
+
+PANELS = ("norm_x", "norm_update", "norm_h", "norm_c", "norm_m", "cosine", "drift", "clip_level")
+"""What the small multiples show."""
+
+PERCENTILES = ("test_p5", "test_p25", "test_p50", "test_p75", "test_p95")
+
+HEADLINES = ("test_accuracy", "test_loss", "train_accuracy", "train_loss")
+"""What runs are judged by: the first of these that they have."""
+
+_AXES = (
+    Axis("rounds", "rounds", "rounds"),
+    Axis("megabytes", "MB sent, down and up", "MB", ("bytes_down", "bytes_up"), 1e-6),
+    Axis("examples", "examples processed", "examples", ("examples",)),
+    Axis("time", "simulated time", "time", ("simulated_time",)),
+)
+AXES = {axis.key: axis for axis in _AXES}
+
+
+def metric(key: str) -> Metric:
+    """The metric's names; one that is not known here is called by its key."""
+    return METRICS.get(key) or Metric(key, key.replace("_", " "))
+
+
+def short(value: object, digits: int = 4) -> str:
+    """A setting or a number as people write it."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.{digits}g}"
+    text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,225 @@
+// Draws the charts from the embedded numbers, hides and shows curves, sorts the table. No library but plotly.
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const element = (id) => document.getElementById(id);
+  const hidden = new Set();
+  const state = { metric: data.headline, axis: "rounds", log: false, bands: true };
+  let printWidth = null; // while the page is printed, when its width on the screen does not count
+  let colors = {};
+
+  // Colours come from the style sheet, which knows about light, dark and print.
+  function readColors() {
+    const style = getComputedStyle(document.documentElement);
+    const read = (name) => style.getPropertyValue(name).trim();
+    colors = Object.fromEntries(["ink", "faint", "line", "paper", "card", "low", "high"].map((name) => [name, read(`--${name}`)]));
+    colors.curves = data.curves.map((curve) => read(`--curve-${curve.color}`));
+  }
+
+  const faded = (hex, alpha) =>
+    `rgba(${[1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)).join(",")},${alpha})`;
+  const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const at = (values, i) => (Array.isArray(values) ? values[i] : values);
+  const shortened = (value) => (value === null ? "?" : Number(value.toPrecision(4)).toString());
+
+  function seriesOf(metric, curve, axis) {
+    const series = data.series[metric][curve];
+    if (!series || hidden.has(curve)) return null;
+    const x = data.grids[series.grid][axis];
+    return x.every((value) => value === null) ? null : { ...series, x };
+  }
+
+  // Mean plus and minus deviation as one closed outline; rounds with a single seed have no band.
+  function bandTrace(series, color, log) {
+    const spans = [[]];
+    const lowest = Math.min(...series.mean.filter((value) => value > 0)) / 10;
+    series.mean.forEach((mean, i) => {
+      const std = at(series.std, i);
+      const known = mean !== null && std !== null && at(series.seeds, i) > 1 && (!log || mean > 0);
+      if (!known) return void (spans.at(-1).length && spans.push([]));
+      const low = log ? Math.max(mean - std, lowest) : mean - std;
+      spans.at(-1).push([series.x[i], low, mean + std]);
+    });
+    const outline = spans.filter((span) => span.length > 1).flatMap((span) => [
+      ...span.map(([x, , high]) => [x, high]), ...span.toReversed().map(([x, low]) => [x, low]), [null, null],
+    ]);
+    return {
+      x: outline.map(([x]) => x), y: outline.map(([, y]) => y), type: "scatter", mode: "lines", fill: "toself",
+      fillcolor: faded(color, 0.16), line: { width: 0 }, hoverinfo: "skip", showlegend: false,
+    };
+  }
+
+  function lineTrace(series, index, metric) {
+    const curve = data.curves[index];
+    const text = series.mean.map((mean, i) => {
+      const seeds = at(series.seeds, i);
+      const spread = seeds > 1 ? ` ± ${shortened(at(series.std, i))}` : "";
+      return `${shortened(mean)}${spread}${seeds < curve.seeds ? ` (${seeds} of ${curve.seeds} seeds)` : ""}`;
+    });
+    const few = series.mean.filter((value) => value !== null).length <= 12;
+    return {
+      x: series.x, y: series.mean, text, type: "scatter", mode: few ? "lines+markers" : "lines", name: escaped(curve.label),
+      line: { color: colors.curves[index], width: 2, dash: curve.dash.length ? curve.dash.map((v) => `${v}px`).join(",") : "solid" },
+      marker: { size: 5 }, hovertemplate: `%{text}<extra>${escaped(curve.label)}</extra>`, showlegend: false,
+      meta: { curve: index, metric },
+    };
+  }
+
+  // × where a seed is lost: after it the mean is over fewer.
+  function lossTrace(series, index) {
+    const lost = series.seeds.flatMap((seeds, i) => (series.seeds[i + 1] < seeds ? [i] : []));
+    return {
+      x: lost.map((i) => series.x[i]), y: lost.map((i) => series.mean[i]), type: "scatter", mode: "markers",
+      marker: { symbol: "x", size: 9, color: colors.curves[index] }, hoverinfo: "skip", showlegend: false,
+    };
+  }
+
+  function traces(metric, axis, log, bands) {
+    const all = data.curves.map((_, i) => [seriesOf(metric, i, axis), i]).filter(([series]) => series);
+    return [
+      ...(bands ? all.filter(([s]) => s.std !== 0).map(([s, i]) => bandTrace(s, colors.curves[i], log)) : []),
+      ...all.map(([s, i]) => lineTrace(s, i, metric)),
+      ...all.filter(([s]) => Array.isArray(s.seeds)).map(([s, i]) => lossTrace(s, i)),
+    ];
+  }
+
+  function layout(metric, axis, log, small) {
+    const text = { color: colors.ink, family: getComputedStyle(document.body).fontFamily, size: small ? 11 : 13 };
+    const grid = { gridcolor: colors.line, zerolinecolor: colors.line, linecolor: colors.line, automargin: true };
+    const title = data.metrics[metric].title;
+    const target = !small && metric === data.headline && data.target !== null && !log;
+    return {
+      font: text, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      margin: small ? { l: 44, r: 8, t: 30, b: 34 } : { l: 62, r: 12, t: 28, b: 48 },
+      title: small ? { text: title, x: 0.02, y: 0.97, yanchor: "top", font: { size: 13 } } : undefined,
+      xaxis: { ...grid, title: small ? undefined : { text: data.axes[axis] }, rangemode: "tozero" },
+      yaxis: { ...grid, title: small ? undefined : { text: title }, type: log ? "log" : "linear", exponentformat: "power" },
+      hovermode: axis === "rounds" ? "x unified" : "closest",
+      hoverlabel: { bgcolor: colors.paper, bordercolor: colors.line, font: text, namelength: -1 },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: colors.faint, activecolor: colors.ink }, showlegend: false, width: printWidth ? (small ? printWidth / 2 - 12 : printWidth) : undefined, autosize: !printWidth,
+      shapes: target ? [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: data.target, y1: data.target,
+        line: { color: colors.faint, width: 1, dash: "2px,4px" } }] : [],
+      annotations: target ? [{ xref: "paper", x: 0, y: data.target, text: `target ${shortened(data.target)}`, showarrow: false,
+        xanchor: "left", yanchor: "bottom", font: { color: colors.faint, size: 11 } }] : [],
+    };
+  }
+
+  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+    toImageButtonOptions: { format: "svg", filename: "driftless" } };
+
+  function draw() {
+    if (!state.metric) return;
+    const main = [state.metric, state.axis, state.log];
+    Plotly.react("chart", traces(...main, state.bands), layout(...main, false), config);
+    for (const metric of data.panels) {
+      const log = data.metrics[metric].log;
+      const quiet = { ...config, displayModeBar: false };
+      Plotly.react(`panel-${metric}`, traces(metric, state.axis, log, state.bands), layout(metric, state.axis, log, true), quiet);
+    }
+  }
+
+  function drawPartitions() {
+    for (const holder of document.querySelectorAll("[data-partition]")) {
+      const counts = data.partitions[Number(holder.dataset.partition)];
+      const [classes, clients] = [counts.length, counts[0].length];
+      holder.style.height = `${Math.min(640, 110 + Math.max(classes * 20, 80))}px`;
+      const base = layout(state.metric || data.headline, "rounds", false, false);
+      Plotly.react(holder, [{
+        z: counts, type: "heatmap", colorscale: [[0, colors.low], [1, colors.high]], xgap: clients > 60 ? 1 : 2, ygap: 1,
+        hovertemplate: "client %{x}, class %{y}: %{z} examples<extra></extra>",
+        colorbar: { title: { text: "examples", side: "right" }, thickness: 12, outlinewidth: 0, tickfont: base.font },
+      }], { ...base, hovermode: "closest", shapes: [], annotations: [],
+        xaxis: { ...base.xaxis, title: { text: "client" }, showgrid: false, rangemode: "normal" },
+        yaxis: { ...base.yaxis, type: "linear", title: { text: "class" }, showgrid: false, zeroline: false, dtick: classes <= 20 ? 1 : undefined },
+      }, { ...config, displayModeBar: false });
+    }
+  }
+
+  function redraw() {
+    readColors();
+    draw();
+    drawPartitions();
+  }
+
+  function fillControls() {
+    const groups = new Map();
+    for (const [key, metric] of Object.entries(data.metrics)) {
+      if (!groups.has(metric.group)) groups.set(metric.group, Object.assign(document.createElement("optgroup"), { label: metric.group }));
+      groups.get(metric.group).append(new Option(metric.title, key, false, key === state.metric));
+    }
+    element("metric").append(...groups.values());
+    element("axis").append(...Object.entries(data.axes).map(([key, name]) => new Option(name, key)));
+    for (const metric of data.panels) {
+      element("panels").append(Object.assign(document.createElement("div"), { id: `panel-${metric}`, className: "chart" }));
+    }
+    element("panels-section").hidden = data.panels.length === 0;
+  }
+
+  function listen() {
+    element("metric").addEventListener("change", (event) => {
+      state.metric = event.target.value;
+      state.log = element("log").checked = data.metrics[state.metric].log;
+      draw();
+    });
+    element("axis").addEventListener("change", (event) => { state.axis = event.target.value; draw(); });
+    for (const name of ["log", "bands"]) {
+      element(name).addEventListener("change", (event) => { state[name] = event.target.checked; draw(); });
+    }
+    element("legend").addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (!button) return;
+      if (button.id === "all") hidden.clear();
+      else toggle(Number(button.dataset.curve), event.detail === 2);
+      showHidden();
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+    addEventListener("beforeprint", () => {
+      document.querySelectorAll("details").forEach((details) => { details.open = true; });
+      printWidth = 690;
+      redraw();
+    });
+    addEventListener("afterprint", () => { printWidth = null; redraw(); });
+  }
+
+  function toggle(curve, alone) {
+    if (alone) {
+      data.curves.forEach((_, i) => (i === curve ? hidden.delete(i) : hidden.add(i)));
+    } else if (!hidden.delete(curve)) {
+      hidden.add(curve);
+    }
+  }
+
+  function showHidden() {
+    for (const button of element("legend").querySelectorAll("[data-curve]")) {
+      button.setAttribute("aria-pressed", String(!hidden.has(Number(button.dataset.curve))));
+    }
+    element("all").hidden = hidden.size === 0;
+    draw();
+  }
+
+  // Sorts by the value in the data, not by its text; what has no value stays at the end in either direction.
+  function sortBy(table, position) {
+    const header = table.tHead.rows[0].cells[position];
+    const ascending = header.getAttribute("aria-sort") !== "ascending";
+    const value = (row) => row.cells[position].dataset.value;
+    const compare = (a, b) => (isNaN(a) || isNaN(b) ? a.localeCompare(b) : a - b);
+    const rows = [...table.tBodies[0].rows].sort((one, other) => {
+      const [a, b] = [value(one), value(other)];
+      if (a === undefined || b === undefined) return (a === undefined) - (b === undefined);
+      return ascending ? compare(a, b) : compare(b, a);
+    });
+    table.tBodies[0].append(...rows);
+    for (const cell of table.tHead.rows[0].cells) cell.removeAttribute("aria-sort");
+    header.setAttribute("aria-sort", ascending ? "ascending" : "descending");
+  }
+
+  const table = element("table");
+  table.tHead.addEventListener("click", (event) => {
+    const cell = event.target.closest("button")?.closest("th");
+    if (cell) sortBy(table, cell.cellIndex);
+  });
+  fillControls();
+  listen();
+  if (state.metric) state.log = element("log").checked = data.metrics[state.metric].log;
+  redraw();
+})();

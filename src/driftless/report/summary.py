@@ -1,0 +1,300 @@
+"""The numbers of a comparison, computed once for the command line, the page and the files.
+
+`summarise` follows the rule by which the GHBM paper measures efficiency (appendix C.3); see `target_of` and `cost_of`.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from driftless.errors import InputError, check_range
+from driftless.experiment.stored import StoredRun
+from driftless.report.curves import Curve, Floats, Run, group
+from driftless.report.names import AXES, HEADLINES, METRICS, Axis, Metric
+
+BASELINE = "fedavg"
+LAST = 10
+"""At most so many evaluations make up the "mean of the last ones"."""
+
+
+class Spread(NamedTuple):
+    """Over seeds."""
+
+    mean: float
+    std: float | None
+    """With n - 1; None for one seed."""
+    seeds: int
+
+
+class Target(NamedTuple):
+    """The value that "to target" refers to, for all curves with the same data and model."""
+
+    value: float
+    rule: Literal["given", "fedavg", "best"]
+    baseline: str | None
+    """Label of the FedAvg curve that costs are relative to."""
+    problem: str
+
+    @property
+    def text(self) -> str:
+        if self.rule == "given":
+            return f"{self.value:.4g} was given as the target."
+        if self.rule == "fedavg":
+            return (
+                f"The target is {self.value:.4g}, the final quality of {self.baseline}: its mean over the last "
+                f"evaluations and seeds. {self.baseline} itself is charged its whole training."
+            )
+        return f"The target is {self.value:.4g}, nine tenths of the best final accuracy, as there is no {BASELINE} run."
+
+
+class Cost(NamedTuple):
+    """What it took to reach the target, on one axis: the mean over seeds."""
+
+    value: float
+    """A seed that did not reach it counts with all it spent, so the true cost is at least this."""
+    reached: int
+    seeds: int
+    relative: float | None
+    """To FedAvg; None when there is none, or when neither of the two reached the target with all seeds."""
+    bound: Literal["", "≥", "≤"]
+    """The ratio is only a bound when one of the two did not reach the target with all seeds."""
+
+    @property
+    def reduction(self) -> float | None:
+        """Step 3 of the rule: the share that is saved by choosing this algorithm instead of FedAvg."""
+        return None if self.relative is None else 1 - self.relative
+
+
+@dataclass(frozen=True)
+class Row:
+    """One curve."""
+
+    label: str
+    algorithm: str
+    seeds: int
+    final: Spread | None
+    """Of the seeds that ended without diverging; while none has ended, where they are now."""
+    best: Spread | None
+    last: Spread | None
+    """Mean of the last evaluations."""
+    last_count: int
+    """How many evaluations `last` is over."""
+    costs: dict[str, Cost]
+    """By axis; without those that were not recorded. Empty without a target."""
+    target: Target | None
+    norm: Spread | None
+    failures: int | None
+    """Catastrophic failures, all seeds together; None when they were not recorded."""
+    diverged: int
+    unfinished: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    headline: Metric | None
+    """What the runs are judged by; None when they recorded nothing to judge by."""
+    rows: list[Row]
+    """The best first."""
+    targets: list[Target]
+    """One for each combination of data and model."""
+    curves: list[Curve]
+    """In the order in which they were given."""
+
+    @property
+    def last_count(self) -> int | None:
+        """None when it is not the same for all rows."""
+        counts = {row.last_count for row in self.rows if row.last is not None}
+        return counts.pop() if len(counts) == 1 else None
+
+    def axes(self) -> list[Axis]:
+        """Those on which some curve has a cost."""
+        return [axis for key, axis in AXES.items() if any(key in row.costs for row in self.rows)]
+
+
+def summarise(runs: Sequence[StoredRun], target: float | None = None) -> Summary:
+    """Group the runs into curves and compare them; without `target` the rule of `target_of` sets one."""
+    curves = group(runs)
+    key = next((key for key in HEADLINES if any(key in curve.metrics() for curve in curves)), None)
+    headline = METRICS[key] if key else None
+    check_target(target, headline)
+    rows: list[Row] = []
+    targets: list[Target] = []
+    for problem in dict.fromkeys(curve.problem for curve in curves):
+        same = [curve for curve in curves if curve.problem == problem]
+        found = target_of(same, headline, target) if headline else None
+        targets += [found] if found else []
+        rows += [row_of(curve, headline, found, same) for curve in same]
+    sign = -1 if headline and headline.better == "high" else 1
+    rows.sort(key=lambda row: math.inf if row.final is None else sign * row.final.mean)
+    return Summary(headline, rows, targets, curves)
+
+
+def check_target(target: float | None, headline: Metric | None) -> None:
+    if target is None:
+        return
+    if headline is None:
+        raise InputError(
+            f"target={target:g} has no use: the runs recorded neither accuracy nor loss; leave the target out."
+        )
+    if headline.better == "high":
+        check_range("target (a test accuracy, so 0.9 for 90 %)", target, 0.0, 1.0, low_open=True)
+    elif not math.isfinite(target):
+        raise InputError(f"target must be a finite {headline.name}, got {target}; give a number.")
+
+
+def target_of(curves: Sequence[Curve], headline: Metric, given: float | None = None) -> Target | None:
+    """The target for curves with the same data and model: what the user gave, or the GHBM paper's rule.
+
+    The paper (appendix C.3, step 1) asks for "the minimum number of rounds r_a to reach the performance of FedAvg".
+    FedAvg's performance is its final model quality, the mean over the last evaluations (section 5), averaged over
+    seeds. Of several FedAvg curves, tuned differently, the best is taken. Without FedAvg the target is nine tenths of
+    the best final accuracy, rounded to a percent; for losses there is none then. A curve alone has no target.
+    """
+    problem = curves[0].problem
+    baseline = best_baseline(curves, headline)
+    label = baseline.label if baseline else None
+    given = given if given is not None else stored_target(curves, headline)
+    if given is not None:
+        return Target(given, "given", label, problem)
+    if len(curves) == 1:
+        return None
+    quality = last_mean(counted(baseline), headline.key) if baseline else None
+    if quality is not None:
+        return Target(quality.mean, "fedavg", label, problem)
+    finals = [f.mean for curve in curves if (f := final(counted(curve), headline.key)) is not None]
+    if headline.better != "high" or not finals:
+        return None
+    return Target(round(0.9 * max(finals), 2), "best", None, problem)
+
+
+def stored_target(curves: Iterable[Curve], headline: Metric) -> float | None:
+    """The target that the runs were started with, if all have the same."""
+    found = {curve.settings.get("run.target") for curve in curves}
+    return found.pop() if len(found) == 1 and headline.key == "test_accuracy" else None
+
+
+def best_baseline(curves: Iterable[Curve], headline: Metric) -> Curve | None:
+    sign = 1 if headline.better == "high" else -1
+    known = [(sign * quality.mean, curve) for curve in curves if curve.algorithm == BASELINE
+             and (quality := last_mean(counted(curve), headline.key)) is not None]  # fmt: skip
+    return max(known, key=lambda pair: pair[0])[1] if known else None
+
+
+def row_of(curve: Curve, headline: Metric | None, target: Target | None, same: Sequence[Curve]) -> Row:
+    runs = counted(curve)
+    key = headline.key if headline else ""
+    baseline = next((c for c in same if target and c.label == target.baseline), None)
+    costs: dict[str, Cost] = {}
+    if headline and target:
+        found = {axis.key: cost_of(curve, baseline, axis, headline, target) for axis in AXES.values()}
+        costs = {axis: cost for axis, cost in found.items() if cost is not None}
+    failures = [run.column("failure") for run in curve.runs if "failure" in run.metrics]
+    return Row(
+        label=curve.label,
+        algorithm=curve.algorithm,
+        seeds=len(curve.runs),
+        final=final(runs, key),
+        best=best(runs, headline) if headline else None,
+        last=last_mean(runs, key),
+        last_count=max((last_of(measured(run, key)) for run in runs), default=0),
+        costs=costs,
+        target=target,
+        norm=final(runs, "norm_x"),
+        failures=int(sum(np.nansum(column) for column in failures)) if failures else None,
+        diverged=sum(run.status == "diverged" for run in curve.runs),
+        unfinished=sum(run.status == "unfinished" for run in curve.runs),
+    )
+
+
+def counted(curve: Curve) -> list[Run]:
+    """The runs that ended without diverging; while none has ended, those that are under way."""
+    ended = [run for run in curve.runs if run.status in ("finished", "stopped")]
+    return ended or [run for run in curve.runs if run.status != "diverged"]
+
+
+def measured(run: Run, key: str) -> Floats:
+    column = run.column(key)
+    return column[~np.isnan(column)]
+
+
+def spread(values: Iterable[float]) -> Spread | None:
+    known = [float(value) for value in values]
+    if not known:
+        return None
+    return Spread(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None, len(known))
+
+
+def final(runs: Sequence[Run], key: str) -> Spread | None:
+    return spread(values[-1] for run in runs if len(values := measured(run, key)))
+
+
+def best(runs: Sequence[Run], headline: Metric) -> Spread | None:
+    extreme = np.max if headline.better == "high" else np.min
+    return spread(extreme(values) for run in runs if len(values := measured(run, headline.key)))
+
+
+def last_mean(runs: Sequence[Run], key: str) -> Spread | None:
+    return spread(values[-last_of(values) :].mean() for run in runs if len(values := measured(run, key)))
+
+
+def last_of(values: Floats) -> int:
+    """A tenth of the evaluations, at most ten: of 40 evaluations the last 4. (The paper: 100 of 10,000 rounds.)"""
+    return min(LAST, math.ceil(len(values) / 10))
+
+
+def cost_of(curve: Curve, baseline: Curve | None, axis: Axis, headline: Metric, target: Target) -> Cost | None:
+    """What the curve spent until it reached the target, and how that compares with FedAvg; None if not recorded.
+
+    The paper (appendix C.3, step 2) charges algorithm a with b_a * r_a / T: bytes b_a of the whole budget of T rounds,
+    r_a rounds to the target. Here the rounds until r_a are added up, which is the same when all rounds cost the same,
+    and exact when they do not. For algorithms "that did not reach the target performance in the training budget T, we
+    conservatively consider r_a = T"; so here, and the cost is marked as a lower bound. When the target is FedAvg's own
+    final quality, r_FedAvg = T: in the paper's table 4 an algorithm with three times FedAvg's traffic that misses the
+    target costs exactly three times as much. Step 3, the reduction against FedAvg, is `Cost.reduction`.
+    """
+    own = spent(curve, axis, headline, target)
+    if own is None:
+        return None
+    value, reached = own
+    reference = spent(baseline, axis, headline, target) if baseline else None
+    whole = reached == len(curve.runs)
+    if baseline is None or reference is None or not reference[0]:
+        return Cost(value, reached, len(curve.runs), None, "")
+    other_whole = reference[1] == len(baseline.runs)
+    if curve is not baseline and not whole and not other_whole:
+        return Cost(value, reached, len(curve.runs), None, "")
+    bound = "" if curve is baseline or whole == other_whole else "≤" if whole else "≥"
+    return Cost(value, reached, len(curve.runs), value / reference[0], bound)
+
+
+def spent(curve: Curve, axis: Axis, headline: Metric, target: Target) -> tuple[float, int] | None:
+    """(mean cost, seeds that reached the target)."""
+    each = [run for run in curve.runs if len(run.rounds)]
+    if not each or any(np.isnan(run.total(axis)).any() for run in each):
+        return None
+    if target.rule == "fedavg" and curve.label == target.baseline:
+        trained = [run for run in counted(curve) if len(run.rounds)]
+        return statistics.fmean(run.total(axis)[-1] for run in trained), len(curve.runs)
+    rounds = [first_reach(run, headline, target.value) for run in each]
+    costs = [whole_cost(run, axis) if at is None else run.total(axis)[at] for run, at in zip(each, rounds, strict=True)]
+    return statistics.fmean(costs), sum(at is not None for at in rounds)
+
+
+def first_reach(run: Run, headline: Metric, target: float) -> int | None:
+    """The position in `run.rounds` of the first evaluation that reaches the target."""
+    column = run.column(headline.key)
+    sign = 1 if headline.better == "high" else -1
+    reaching = sign * (column - target) >= -1e-12  # a target that is a mean of accuracies carries rounding errors
+    return int(np.argmax(reaching)) if reaching.any() else None
+
+
+def whole_cost(run: Run, axis: Axis) -> float:
+    """All that a run spent. A diverged one is charged its whole budget, at what its rounds cost on average."""
+    total = float(run.total(axis)[-1])
+    return total * run.budget / run.played if run.status == "diverged" and run.played else total
