@@ -32,7 +32,8 @@ ALLOWED: dict[str, set[str]] = {
     "experiment": BELOW_EXPERIMENT,
     "report": BELOW_EXPERIMENT | {"experiment", "driftless"},
     "papers": BELOW_EXPERIMENT | {"experiment", "report", "driftless"},
-    "cli": BELOW_EXPERIMENT | {"experiment", "report", "papers", "deploy", "driftless"},
+    "console": BELOW_EXPERIMENT | {"experiment"},
+    "cli": BELOW_EXPERIMENT | {"experiment", "report", "papers", "deploy", "driftless", "console"},
     "__main__": {"cli"},
 }
 

@@ -17,7 +17,7 @@ from driftless.errors import InputError, unknown
 from driftless.experiment import compare as comparing
 from driftless.experiment import config as configuration
 from driftless.experiment import run as running
-from driftless.experiment.stored import StoredRun
+from driftless.experiment.stored import StoredRun, find_runs
 
 app = typer.Typer(
     name="driftless",
@@ -156,11 +156,62 @@ def finish_comparison(
             raise typer.Exit(130) from None
     summed = summary.summarise(runs, comparison.target)
     if as_json:
-        print(json.dumps({"directory": str(folder), "algorithms": tables.as_rows(summed)}))  # noqa: T201
+        print(json.dumps({"directory": str(folder), "algorithms": [tables.record(row, summed) for row in summed.rows]}))  # noqa: T201
         return
     out.print(tables.rich_table(summed))
     if not quiet:
         say(f"saved in {folder}; next: driftless report {folder}")
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories, or folders that hold some.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The page. Default: report.html there.")] = None,
+    figures: Annotated[Path | None, typer.Option(help="Write PDF, SVG and PNG figures into this folder.")] = None,
+    target: Annotated[float | None, typer.Option(help="Accuracy that costs are counted to.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing page or figures.")] = False,
+) -> None:
+    """One self-contained page about runs: curves, tables, the partition, what happened."""
+    from driftless.report import figures as drawing
+    from driftless.report import html
+
+    found = find_runs(runs)
+    if figures:
+        written = drawing.write_figures(found, figures, overwrite=overwrite)
+        say(f"{len(written)} figures in {figures}")
+        return
+    file = output or runs[0] / "report.html"
+    html.write_report(found, file, target=target, overwrite=overwrite)
+    say(f"wrote {file} ({plural(len(found), 'run')}); next: open it in a browser, or add --figures DIR for a paper")
+
+
+@app.command()
+def cost(
+    algorithms: Annotated[list[str] | None, typer.Argument(help="Names; default: all.", show_default=False)] = None,
+    model: Annotated[str, typer.Option(help="A name of `driftless list models`.")] = "mlp",
+    data: Annotated[str, typer.Option(help="The data set whose inputs the model takes.")] = "digits",
+    steps: Annotated[int, typer.Option(help="Local steps K.")] = 10,
+    batch_size: Annotated[int, typer.Option(help="Examples per step.")] = 32,
+    examples: Annotated[int | None, typer.Option(help="Examples per client. Default: steps x batch size.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Vectors, bytes and FLOPs per client and round, derived from each algorithm's own code."""
+    from driftless.experiment import cost as costing
+    from driftless.papers import cost_tables
+
+    sizes = {"steps": steps, "batch_size": batch_size, "examples": examples}
+    costs = costing.cost_table(algorithms or (), model=model, data=data, **sizes)
+    if as_json:
+        print(json.dumps(costing.as_rows(costs)))  # noqa: T201
+        return
+    out.print(costing.rich_table(costs))
+    cells = cost_tables.comparison(algorithms or ())
+    if not algorithms:
+        out.print(cost_tables.rich_summary(cells))
+        cells = [cell for cell in cells if not cell.agrees]
+    if cells:
+        out.print(cost_tables.rich_comparison(cells))
+    say("next: driftless cost fedavg scaffold --model cnn --steps 55, or docs/cost.md for what is counted")
 
 
 @app.command("list")
@@ -181,3 +232,7 @@ def sort_words(words: Sequence[str]) -> tuple[list[str], Path | None, list[str]]
         raise InputError(f"two configuration files were given, {files[0]} and {files[1]}; give one.")
     algorithms = [word for word in words if word not in overrides and word not in files]
     return algorithms, Path(files[0]) if files else None, overrides
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
@@ -21,7 +22,9 @@ from driftless.experiment.cost import vectors
 from driftless.experiment.stored import StoredRun
 from driftless.models import MODELS
 
-out = Console()
+WIDE = 150
+"""Columns of a table that goes to a file or a pipe, where nobody's window limits it."""
+out = Console() if sys.stdout.isatty() else Console(width=WIDE)
 err = Console(stderr=True)
 
 

@@ -195,7 +195,7 @@ def check_types(federation: object, model: object, local: object, server: object
 def check_type(name: str, value: object, allowed: Any, wanted: str, remedy: str) -> None:
     if not isinstance(value, allowed):
         given = repr(value)
-        given = given if len(given) < 40 else f"a {type(value).__name__}"
+        given = given if len(given) < 60 and "\n" not in given else f"a {type(value).__name__}"
         raise InputError(f"{name} must be {wanted}, got {given}; {remedy}.")
 
 

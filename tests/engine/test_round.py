@@ -242,6 +242,19 @@ def test_what_is_reported_of_the_clients_updates_is_worked_out_from_their_models
     assert metrics["norm_x"] == pytest.approx(float(records[0].x.norm()), rel=1e-12)
 
 
+@both_engines
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_clients_that_move_alike_have_no_drift(engine: str, dtype: torch.dtype):
+    """One client alone, then three with the same data: what rounding leaves over is not drift."""
+    federation, options = regression(SIZES), {"local": LocalTraining(lr=0.1, steps=3), "dtype": dtype, "engine": engine}
+    alone, _ = run("fedavg", federation, linear(), rounds=10, cohort=1, **options)
+    triplets = Federation.from_clients([federation.client(0)] * 3)
+    alike, _ = run("fedavg", triplets, linear(), rounds=10, **options)
+    for result in (alone, alike):
+        assert min(result.history["norm_update"]) > 1e-3
+        assert result.history["drift"] == [0.0] * 10
+
+
 def test_clients_that_do_not_move_have_no_direction():
     """Two of four clients fit their data already: the cosine is that of the other two."""
     federation, module = regression(SIZES), linear()

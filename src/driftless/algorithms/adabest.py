@@ -103,11 +103,12 @@ class AdaBest(Algorithm):
         h = server.plateau.beta * (server.x_bar - x_bar)
         participations = server.participations + r.cohort
         mean_examples = server.mean_examples + r.cohort / participations * (mean.examples - server.mean_examples)
-        return Server(x_bar - h, x_bar, h, participations, mean_examples, self.next_beta(server.plateau, h.norm()))
+        return Server(x_bar - h, x_bar, h, participations, mean_examples, self.next_beta(server.plateau, h))
 
-    def next_beta(self, plateau: Plateau, norm: Scalar) -> Plateau:
+    def next_beta(self, plateau: Plateau, h: Vector) -> Plateau:
         if self.plateau_rounds == 0:
             return plateau
+        norm = h.norm()
         since = torch.where(norm < plateau.lowest, 0.0, plateau.since + 1)
         due = since >= self.plateau_rounds
         beta = torch.where(due, plateau.beta * self.beta_decay, plateau.beta)

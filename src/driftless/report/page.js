@@ -20,7 +20,7 @@
     `rgba(${[1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16)).join(",")},${alpha})`;
   const escaped = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const at = (values, i) => (Array.isArray(values) ? values[i] : values);
-  const shortened = (value) => (value === null ? "?" : Number(value.toPrecision(4)).toString());
+  const shortened = (value, digits = 4) => (value === null ? "?" : Number(value.toPrecision(digits)).toString());
 
   function seriesOf(metric, curve, axis) {
     const series = data.series[metric][curve];
@@ -49,18 +49,18 @@
     };
   }
 
-  function lineTrace(series, index, metric) {
+  function lineTrace(series, index, metric, axis) {
     const curve = data.curves[index];
     const text = series.mean.map((mean, i) => {
       const seeds = at(series.seeds, i);
-      const spread = seeds > 1 ? ` ± ${shortened(at(series.std, i))}` : "";
+      const spread = seeds > 1 ? ` ± ${shortened(at(series.std, i), 2)}` : "";
       return `${shortened(mean)}${spread}${seeds < curve.seeds ? ` (${seeds} of ${curve.seeds} seeds)` : ""}`;
     });
     const few = series.mean.filter((value) => value !== null).length <= 12;
     return {
       x: series.x, y: series.mean, text, type: "scatter", mode: few ? "lines+markers" : "lines", name: escaped(curve.label),
       line: { color: colors.curves[index], width: 2, dash: curve.dash.length ? curve.dash.map((v) => `${v}px`).join(",") : "solid" },
-      marker: { size: 5 }, hovertemplate: `%{text}<extra>${escaped(curve.label)}</extra>`, showlegend: false,
+      marker: { size: 5 }, hovertemplate: axis === "rounds" ? "%{text}" : `${escaped(curve.label)}: %{text}<br>%{x:.4s}, ${data.axes[axis]}<extra></extra>`, showlegend: false,
       meta: { curve: index, metric },
     };
   }
@@ -78,7 +78,7 @@
     const all = data.curves.map((_, i) => [seriesOf(metric, i, axis), i]).filter(([series]) => series);
     return [
       ...(bands ? all.filter(([s]) => s.std !== 0).map(([s, i]) => bandTrace(s, colors.curves[i], log)) : []),
-      ...all.map(([s, i]) => lineTrace(s, i, metric)),
+      ...all.map(([s, i]) => lineTrace(s, i, metric, axis)),
       ...all.filter(([s]) => Array.isArray(s.seeds)).map(([s, i]) => lossTrace(s, i)),
     ];
   }
@@ -89,10 +89,11 @@
     const title = data.metrics[metric].title;
     const target = !small && metric === data.headline && data.target !== null && !log;
     return {
-      font: text, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: text, paper_bgcolor: colors.paper, plot_bgcolor: colors.paper,
       margin: small ? { l: 44, r: 8, t: 30, b: 34 } : { l: 62, r: 12, t: 28, b: 48 },
       title: small ? { text: title, x: 0.02, y: 0.97, yanchor: "top", font: { size: 13 } } : undefined,
-      xaxis: { ...grid, title: small ? undefined : { text: data.axes[axis] }, rangemode: "tozero" },
+      xaxis: { ...grid, title: small ? undefined : { text: data.axes[axis] }, rangemode: "tozero", showspikes: axis === "rounds", spikethickness: 1, spikecolor: colors.faint,
+        spikedash: "solid", unifiedhovertitle: { text: "round %{x}" } },
       yaxis: { ...grid, title: small ? undefined : { text: title }, type: log ? "log" : "linear", exponentformat: "power" },
       hovermode: axis === "rounds" ? "x unified" : "closest",
       hoverlabel: { bgcolor: colors.paper, bordercolor: colors.line, font: text, namelength: -1 },
@@ -104,7 +105,9 @@
     };
   }
 
-  const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+  const config = { responsive: true, displaylogo: false,
+    // Named one by one: by default plotly offers a button that uploads the chart.
+    modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
     toImageButtonOptions: { format: "svg", filename: "driftless" } };
 
   function draw() {
@@ -153,6 +156,7 @@
       element("panels").append(Object.assign(document.createElement("div"), { id: `panel-${metric}`, className: "chart" }));
     }
     element("panels-section").hidden = data.panels.length === 0;
+    element("bands").closest("label").hidden = data.curves.every((curve) => curve.seeds === 1);
   }
 
   function listen() {
@@ -175,10 +179,15 @@
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
     addEventListener("beforeprint", () => {
       document.querySelectorAll("details").forEach((details) => { details.open = true; });
-      printWidth = 690;
-      redraw();
+      print(690);
     });
-    addEventListener("afterprint", () => { printWidth = null; redraw(); });
+    addEventListener("afterprint", () => print(null));
+  }
+
+  function print(width) {
+    printWidth = width;
+    document.documentElement.classList.toggle("printed", width !== null);
+    redraw();
   }
 
   function toggle(curve, alone) {

@@ -25,6 +25,7 @@ class Partition(NamedTuple):
     """[clients, classes], at most the first 100 of each; None when there is nothing to draw."""
     text: str
     """What the picture shows, or why there is none."""
+    clients: int | None = None
 
 
 def partitions(curves: Sequence[Curve]) -> list[Partition]:
@@ -47,10 +48,11 @@ def partition_of(curve: Curve) -> Partition:
         federation = federation_of(config)
     except (OSError, ValueError) as error:  # data that are not on this machine, or no longer what they were
         return Partition(title, None, f"The partition cannot be drawn here: {error}")
+    n = federation.clients
     if federation.classes is None:
-        return Partition(title, None, "The targets are numbers (regression), so there are no labels to draw.")
+        return Partition(title, None, "The targets are numbers (regression), so there are no labels to draw.", n)
     seeds = [data_seed(run.stored.config) for run in curve.runs]
-    return Partition(title, federation.label_counts()[:MOST, :MOST], explain(federation, seeds))
+    return Partition(title, federation.label_counts()[:MOST, :MOST], explain(federation, seeds), n)
 
 
 def data_seed(config: Config) -> int:

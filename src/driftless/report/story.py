@@ -42,9 +42,14 @@ def title_of(curves: Sequence[Curve]) -> str:
     return f"{what} on {listed(data) if len(data) <= 3 else f'{len(data)} data sets'}"
 
 
-def facts(curves: Sequence[Curve]) -> list[tuple[str, str]]:
-    """What was run, as (name, description); what differs is said to differ."""
-    described = [describe(curve.settings) for curve in curves]
+def facts(curves: Sequence[Curve], clients: int | None = None) -> list[tuple[str, str]]:
+    """What was run, as (name, description); what differs is said to differ.
+
+    `clients` is their number where the settings leave it to the data set.
+    """
+    described = [
+        describe({**curve.settings, "data.clients": curve.settings["data.clients"] or clients}) for curve in curves
+    ]
     lines = [(name, text if all(d[name] == text for d in described) else VARIES) for name, text in described[0].items()]
     seeds = list(dict.fromkeys(tuple(curve.seeds) for curve in curves))
     runs = sum(len(curve.runs) for curve in curves)
@@ -55,7 +60,7 @@ def facts(curves: Sequence[Curve]) -> list[tuple[str, str]]:
 def describe(settings: Settings) -> dict[str, str]:
     """The settings that a reader asks for first."""
     get = settings.get
-    clients = f"{get('data.clients')} clients" if get("data.clients") else "clients as the data set has them"
+    clients = f", {get('data.clients')} clients" if get("data.clients") else ""
     known = ("data.name", "data.clients", "data.partition", "data.validation")
     options = [f"{k[5:]} = {short(v)}" for k, v in settings.items() if k.startswith("data.") and k not in known]
     partition = ", ".join([str(get("data.partition") or "default partition"), *options])
@@ -66,7 +71,7 @@ def describe(settings: Settings) -> dict[str, str]:
     local += [f"lr decay {short(get('local.lr_decay'))}"] if get("local.lr_decay", 1.0) != 1.0 else []
     local += [f"weight decay {short(get('local.weight_decay'))}"] if get("local.weight_decay") else []
     return {
-        "Data": f"{get('data.name')}, {clients}",
+        "Data": f"{get('data.name')}{clients}",
         "Partition": partition,
         "Model": str(get("model.name")),
         "Cohort": cohort_text(get("run.cohort")),

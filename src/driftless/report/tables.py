@@ -125,7 +125,7 @@ def fixed(value: float, digits: int = 4) -> str:
 def amount(value: float) -> str:
     """0.12, 37.3, 1,250, 3.1e+09."""
     if abs(value) >= 1e7:
-        return f"{value:.2e}"
+        return f"{value:.1e}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 

@@ -83,7 +83,8 @@ def as_rows(costs: Iterable[Cost]) -> list[dict[str, Any]]:
 
 
 def rich_table(costs: Sequence[Cost]) -> Table:
-    table = Table("algorithm", box=None, padding=(0, 1))
+    table = Table(box=None, padding=(0, 1))
+    table.add_column("algorithm", no_wrap=True)
     for title in ("down", "up", "kept by client", "by server", "step", "round", "server", "model", "vectors", "all"):
         table.add_column(title, justify="right")
     for cost in costs:

@@ -1,0 +1,183 @@
+"""Figures for a paper: one column wide, the same file from the same runs, in any of matplotlib's formats."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from driftless.errors import InputError, check_choice
+from driftless.experiment.files import write_atomically
+from driftless.experiment.stored import StoredRun
+from driftless.report import style
+from driftless.report.curves import Curve, band
+from driftless.report.names import AXES, PERCENTILES, metric
+from driftless.report.partition import Partition, partitions
+from driftless.report.summary import Summary, summarise
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH = 3.3
+"""Inches: the column of a two-column paper."""
+FORMATS = ("pdf", "svg", "png")
+NO_DATE = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
+STYLE: dict[str, Any] = {
+    "font.size": 8, "axes.labelsize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7, "legend.fontsize": 7,
+    "axes.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    "grid.linewidth": 0.4, "grid.color": "#dddddd", "axes.axisbelow": True, "lines.linewidth": 1.2, "legend.frameon": False,
+    "legend.handlelength": 2.4, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "savefig.dpi": 300,
+    "lines.scale_dashes": False,  # dashes are given in points, as in the page
+    "pdf.fonttype": 42,  # TrueType: type 3 fonts are refused by many publishers
+    "svg.hashsalt": "driftless",  # ids of the file that do not change from one writing to the next
+}  # fmt: skip
+
+
+class Drawing(NamedTuple):
+    name: str
+    """Of the file, without its suffix."""
+    height: float
+    """Inches."""
+    draw: Callable[[Axes], None]
+    legend: bool = True
+
+
+def write_figures(
+    runs: Sequence[StoredRun],
+    directory: Path,
+    formats: Sequence[str] = FORMATS,
+    target: float | None = None,
+    *,
+    overwrite: bool = False,
+) -> list[Path]:
+    """Write every figure that these runs have numbers for, in every format; the paths, in the order of the figures."""
+    if isinstance(formats, str) or not formats:
+        raise InputError(
+            f"formats must be a list such as ['pdf', 'png'], got {formats!r}; allowed: {', '.join(FORMATS)}."
+        )
+    for given in formats:
+        check_choice("format of a figure", given, FORMATS)
+    drawings = plan(summarise(runs, target))
+    files = [directory / f"{drawing.name}.{suffix}" for drawing in drawings for suffix in formats]
+    existing = [file for file in files if file.exists()]
+    if existing and not overwrite:
+        raise InputError(f"'{existing[0]}' exists; give another folder, or allow to overwrite its figures.")
+    directory.mkdir(parents=True, exist_ok=True)
+    for drawing in drawings:
+        write(drawing, directory, formats)
+    return files
+
+
+def plan(summary: Summary) -> list[Drawing]:
+    """Which figures there are."""
+    curves = summary.curves
+    drawings: list[Drawing] = []
+    headline = summary.headline
+    wanted = [(headline.key, axis) for axis in ("rounds", "megabytes")] if headline else []
+    wanted += [("norm_x", "rounds"), ("cosine", "rounds")]
+    for key, axis in wanted:
+        lines = [(curve, found) for curve in curves if (found := band(curve, key)) is not None]
+        if any(np.isfinite(found.x[axis]).any() for _, found in lines):
+            log = is_wide(np.concatenate([found.mean for _, found in lines]))
+            name = f"{key}-{axis}" if headline and key == headline.key else key
+            drawings.append(Drawing(name, 2.3, curve_drawer(curves, key, axis, log)))
+    fair = [curve for curve in curves if curve.metrics().issuperset(PERCENTILES)]
+    if fair:
+        drawings.append(Drawing("test_percentiles", 0.7 + 0.19 * len(fair), percentile_drawer(fair), legend=False))
+    pictures = [picture for picture in partitions(curves) if picture.counts is not None]
+    for number, picture in enumerate(pictures, 1):
+        name = "labels" if len(pictures) == 1 else f"labels-{number}"
+        drawings.append(Drawing(name, 1.9, label_drawer(picture), legend=False))
+    return drawings
+
+
+def is_wide(values: np.ndarray) -> bool:
+    return bool(values.min() > 0 and values.max() > 1000 * values.min())
+
+
+def curve_drawer(curves: Sequence[Curve], key: str, axis: str, log: bool) -> Callable[[Axes], None]:
+    def draw(axes: Axes) -> None:
+        for curve, look in zip(curves, style.styles(curves), strict=True):
+            found = band(curve, key)
+            if found is None:
+                continue
+            color, dashes = style.LIGHT[look.color], (0, [0.6 * v for v in look.dash]) if look.dash else "solid"
+            axes.plot(found.x[axis], found.mean, color=color, linestyle=dashes, label=curve.label)
+            low, high = found.mean - found.std, found.mean + found.std
+            if log:
+                low = np.maximum(low, found.mean[found.mean > 0].min() / 10)
+            axes.fill_between(found.x[axis], low, high, where=found.seeds > 1, color=color, alpha=0.15, linewidth=0)
+        axes.set_xlabel(AXES[axis].name)
+        axes.set_ylabel(metric(key).title)
+        axes.set_yscale("log" if log else "linear")
+        axes.set_xlim(left=0)
+
+    return draw
+
+
+def percentile_drawer(curves: Sequence[Curve]) -> Callable[[Axes], None]:
+    """Final accuracies over clients: a thin line from the 5th to the 95th percentile, a thick one for the middle half."""
+
+    def draw(axes: Axes) -> None:
+        for y, (curve, look) in enumerate(zip(curves, style.styles(curves), strict=True)):
+            p5, p25, p50, p75, p95 = (float(found.mean[-1]) for key in PERCENTILES if (found := band(curve, key)))
+            color = style.LIGHT[look.color]
+            axes.plot([p5, p95], [y, y], color=color, linewidth=0.9)
+            axes.plot([p25, p75], [y, y], color=color, linewidth=3.6, solid_capstyle="butt")
+            axes.plot([p50], [y], "o", color="white", markeredgecolor=color, markersize=3.6)
+        axes.set_yticks(range(len(curves)), [curve.label for curve in curves])
+        axes.invert_yaxis()
+        axes.grid(False, axis="y")
+        axes.set_xlabel("test accuracy over clients: 5, 25, 50, 75, 95 %")
+
+    return draw
+
+
+def label_drawer(picture: Partition) -> Callable[[Axes], None]:
+    from matplotlib.ticker import MaxNLocator
+
+    def draw(axes: Axes) -> None:
+        assert picture.counts is not None
+        image = axes.imshow(picture.counts.T, aspect="auto", cmap="Blues", interpolation="nearest", origin="lower")
+        axes.grid(False)
+        axes.set_xlabel("client")
+        axes.set_ylabel("class")
+        bar = axes.figure.colorbar(image, ax=axes, label="examples", pad=0.02)
+        bar.outline.set_visible(False)
+        bar.ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(10, integer=True))
+
+    return draw
+
+
+def write(drawing: Drawing, directory: Path, formats: Sequence[str]) -> None:
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # a user's own style must not change what is written
+        matplotlib.rcParams.update(STYLE)
+        figure = make(drawing)
+        for suffix in formats:
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=suffix, metadata=NO_DATE[suffix])
+            write_atomically(directory / f"{drawing.name}.{suffix}", buffer.getvalue())
+
+
+def make(drawing: Drawing) -> Figure:
+    """Without pyplot: nothing global is opened that would have to be closed."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, drawing.height), layout="constrained")
+    axes = figure.add_subplot()
+    drawing.draw(axes)
+    handles, labels = axes.get_legend_handles_labels() if drawing.legend else ([], [])
+    if len(labels) > 1:
+        columns = 1 if max(map(len, labels)) > 24 else 2 if max(map(len, labels)) > 12 else 3
+        rows = -(-len(labels) // columns)
+        figure.set_figheight(drawing.height + 0.14 * rows)  # the curves keep their height, however many there are
+        figure.legend(handles, labels, loc="outside upper center", ncols=columns, columnspacing=1.0, labelspacing=0.25)
+    return figure
