@@ -404,6 +404,7 @@ def wide() -> nn.Module:
         (GHBM(tau=2), GHBM(tau=3)),
         (FedAvg(), AdaptiveClipping(FedAvg())),
         (AdaptiveClipping(FedAvg()), AdaptiveClipping(Scaffold())),
+        (AdaptiveClipping(FedAvgM()), AdaptiveClipping(FedCM())),
     ],
     ids=lambda a: type(a).__name__,
 )

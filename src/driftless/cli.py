@@ -199,8 +199,9 @@ def cost(
     from driftless.experiment import cost as costing
     from driftless.papers import cost_tables
 
-    sizes = {"steps": steps, "batch_size": batch_size, "examples": examples}
-    costs = costing.cost_table(algorithms or (), model=model, data=data, **sizes)
+    costs = costing.cost_table(
+        algorithms or (), model=model, data=data, steps=steps, batch_size=batch_size, examples=examples
+    )
     if as_json:
         print(json.dumps(costing.as_rows(costs)))  # noqa: T201
         return

@@ -272,8 +272,8 @@ def check_state(simulation: Simulation, state: State, rounds: int) -> None:
             f"the state to continue has {len(state.server.x)} parameters, the model {simulation.model.size}; "
             "give the model of the first part of the run."
         )
-    same_class = type(state.algorithm) is type(simulation.algorithm)
-    if not same_class or structure(state.server) != structure(fresh.server):
+    same_kind = kind_of(state.algorithm) == kind_of(simulation.algorithm)
+    if not same_kind or structure(state.server) != structure(fresh.server):
         raise InputError(
             f"the state to continue is of {state.algorithm}, the run of {simulation.algorithm}; "
             "give the algorithm it came from."
@@ -287,6 +287,12 @@ def check_state(simulation: Simulation, state: State, rounds: int) -> None:
             "inference='clients' needs the clients' models from the beginning, and the state has none; "
             "run the first part with inference='clients', too."
         )
+
+
+def kind_of(algorithm: Algorithm) -> tuple[type, ...]:
+    """The class, and for a wrapper the class of what it wraps."""
+    inner = getattr(algorithm, "inner", None)
+    return (type(algorithm), *(kind_of(inner) if isinstance(inner, Algorithm) else ()))
 
 
 def structure(tree: Tree) -> list[tuple[str, torch.Size]]:

@@ -176,7 +176,7 @@ def test_adaptive_clipping_refuses_values_out_of_range(parameter, value, allowed
     [
         ({"lr": 0.1, "steps": 1}, "local.lr=0.1"),
         ({"lr": 1.0, "steps": 2}, "local.steps=2"),
-        ({"lr": 1.0, "epochs": 2}, "local.steps"),
+        ({"lr": 1.0, "epochs": 2}, "local.epochs=2"),
         ({"lr": 1.0, "steps": 1, "batch_size": 4}, "local.batch_size=4"),
         ({"lr": 1.0, "steps": 1, "lr_decay": 0.9}, "local.lr_decay=0.9"),
     ],

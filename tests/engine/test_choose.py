@@ -4,10 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from driftless import LocalTraining
+from driftless import InputError, LocalTraining
 from driftless.engine import choose
 from driftless.engine.block import BlockRunner
-from driftless.errors import InputError
 from engine.problems import classification, linear, network, regression, run, seeded
 
 
@@ -85,6 +84,28 @@ def test_what_was_measured_for_one_model_is_not_believed_of_another(monkeypatch:
     assert (first.engine["kind"], second.engine["kind"]) == ("block", "single")
 
 
+def test_a_class_that_was_rewritten_under_its_name_is_another_model(monkeypatch: pytest.MonkeyPatch):
+    """As in a notebook, where a cell is changed and run again: name, text and size are the same."""
+
+    def rewritten(branches: bool) -> nn.Module:
+        class Own(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layer = nn.Linear(3, 1)
+
+            def forward(self, inputs: Tensor) -> Tensor:
+                outputs = self.layer(inputs)[:, 0]
+                return outputs.abs() if branches and outputs.sum() > 0 else outputs
+
+        return seeded(Own)
+
+    prefer("block", monkeypatch)
+    federation = regression([3, 5, 4])
+    first, _ = run("fedavg", federation, rewritten(False), engine="auto")
+    second, _ = run("fedavg", federation, rewritten(True), engine="auto")
+    assert (first.engine["kind"], second.engine["kind"]) == ("block", "single")
+
+
 def test_a_loss_that_cannot_be_lifted_falls_back_to_single_clients(monkeypatch: pytest.MonkeyPatch):
     def branching(outputs: Tensor, targets: Tensor) -> Tensor:
         error = (outputs - targets).abs().mean()
@@ -123,5 +144,9 @@ def test_blocks_are_no_larger_than_the_cohort_the_limit_and_the_memory_allow():
 
 
 def test_a_block_engine_that_was_asked_for_does_not_fall_back_silently():
-    with pytest.raises(InputError, match=r"vmap.*engine='single'"):
-        run("fedavg", regression([3, 5, 4]), seeded(Branching), engine="block")
+    rounds = []
+    with pytest.raises(InputError) as error:
+        run("fedavg", regression([3, 5, 4]), seeded(Branching), engine="block", on_round=rounds.append)
+    for part in ("engine='block'", "vmap", "Use engine='single' or 'auto'"):
+        assert part in str(error.value)
+    assert rounds == []

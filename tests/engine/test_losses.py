@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from driftless import Federation, LocalTraining
+from driftless import Federation, InputError, LocalTraining
 from driftless.engine.losses import cross_entropy, default_loss, half_squared_error, hits, weighted
 from engine.problems import classification, linear, network, regression, run
 
@@ -123,6 +123,28 @@ def test_both_engines_agree_on_a_users_own_loss_with_short_batches():
     block, _ = run("fedavg", federation, linear(), loss=huber, local=local)
     single, _ = run("fedavg", federation, linear(), loss=huber, local=local, engine="single")
     torch.testing.assert_close(block.x, single.x, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["class weights", "ignored labels"])
+def test_a_loss_that_is_no_plain_mean_over_examples_is_never_silently_another_one_in_a_block(kind: str):
+    """torch divides by the sum of the weights (or by the labels that count), which no single example knows.
+
+    Either both engines minimise the same function, or the block engine says that it cannot.
+    """
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        if kind == "class weights":
+            return F.cross_entropy(outputs, targets, weight=outputs.new_tensor([1.0, 5.0, 20.0]))
+        return F.cross_entropy(outputs, targets, ignore_index=1)
+
+    federation, local = classification([4, 7, 5]), LocalTraining(lr=0.1, epochs=1, batch_size=3)
+    single, _ = run("fedavg", federation, network(), loss=loss, local=local, engine="single")
+    try:
+        block, _ = run("fedavg", federation, network(), loss=loss, local=local, engine="block")
+    except InputError as error:
+        assert "mean" in str(error)  # noqa: PT017
+    else:
+        torch.testing.assert_close(block.x, single.x, rtol=0, atol=1e-12)
 
 
 def test_both_engines_agree_on_sequences_with_short_batches():

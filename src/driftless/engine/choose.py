@@ -10,6 +10,8 @@ import torch
 
 from driftless.algorithm import Vector
 from driftless.engine.block import BlockRunner, RunFacts, SingleRunner, Work
+from driftless.engine.flat import FlatModel
+from driftless.engine.losses import Loss, is_mean_over_examples
 from driftless.errors import InputError
 
 BLOCK_MEMORY = 2**30
@@ -24,10 +26,41 @@ def block_size(cohort: int, vector: Vector) -> int:
     return max(1, min(cohort, LARGEST_BLOCK, BLOCK_MEMORY // per_client))
 
 
-def choose(facts: RunFacts, model: Hashable, cohort: np.ndarray, x: Vector) -> str:
-    """ "block" or "single". The choice is remembered, so that equal runs in a process are equal to the bit."""
-    if len(cohort) == 1:
+def decide(engine: str, facts: RunFacts, model: FlatModel, loss: Loss, cohort: np.ndarray) -> str:
+    """ "single" or "block": what was asked for, or for "auto" the faster one that is possible."""
+    if engine == "single" or (engine == "auto" and len(cohort) == 1):
         return "single"
+    try:
+        check_blocks_possible(facts, model, loss, cohort)
+    except InputError:
+        if engine == "block":
+            raise
+        return "single"
+    return "block" if engine == "block" else faster(facts, (model.description, loss), cohort, model.initial)
+
+
+def check_blocks_possible(facts: RunFacts, model: FlatModel, loss: Loss, cohort: np.ndarray) -> None:
+    """Raise, before any work, if vmap cannot run this model or padding would change this loss."""
+    inputs, targets = facts.federation.inputs, facts.federation.targets
+    rows = torch.linspace(0, len(inputs) - 1, min(32, len(inputs))).long()
+    with torch.no_grad():
+        outputs = model.evaluate(model.initial, inputs[rows])
+        if not is_mean_over_examples(loss, outputs, targets[rows]):
+            raise InputError(
+                "engine='block' pads batches, so it needs a loss that is the plain mean over the examples; this one is "
+                "not (class weights? ignored labels?). Use engine='single' or 'auto'."
+            )
+    try:
+        BlockRunner(facts).gradients(trial(facts, cohort[:2], model.initial), model.initial)
+    except RuntimeError as error:
+        raise InputError(
+            "engine='block' cannot run this model or loss: vmap cannot lift it (a branch on a tensor's value, or an "
+            f"operation without a rule): {str(error).splitlines()[0][:120]} ... Use engine='single' or 'auto'."
+        ) from error
+
+
+def faster(facts: RunFacts, model: Hashable, cohort: np.ndarray, x: Vector) -> str:
+    """Measured once and remembered, so that equal runs in a process are equal to the bit."""
     sizes, threads = facts.federation.sizes, torch.get_num_threads()
     kind = (model, facts.step.training, facts.federation.input_shape, len(x), x.dtype, len(cohort), threads)
     kind = (*kind, int(np.median(sizes)))
@@ -39,27 +72,9 @@ def choose(facts: RunFacts, model: Hashable, cohort: np.ndarray, x: Vector) -> s
 def measure(facts: RunFacts, cohort: np.ndarray, x: Vector) -> str:
     """Time full-batch gradients of up to eight clients both ways; the best of two after a warm-up."""
     work = trial(facts, cohort[:8], x)
-    seconds: dict[str, float] = {}
-    for name, runner in (("single", SingleRunner(facts)), ("block", BlockRunner(facts))):
-        try:
-            seconds[name] = min([_timed(runner, work, x) for _ in range(3)][1:])
-        except RuntimeError:
-            if name == "single":
-                raise
-            # vmap has no rule for some operation of this model: blocks are not possible.
-            seconds[name] = float("inf")
+    runners = {"single": SingleRunner(facts), "block": BlockRunner(facts)}
+    seconds = {name: min([_timed(runner, work, x) for _ in range(3)][1:]) for name, runner in runners.items()}
     return min(seconds, key=lambda name: seconds[name])
-
-
-def check_liftable(facts: RunFacts, cohort: np.ndarray, x: Vector) -> None:
-    """Raise if vmap cannot run this model, before any work."""
-    try:
-        BlockRunner(facts).gradients(trial(facts, cohort[:2], x), x)
-    except RuntimeError as error:
-        raise InputError(
-            "engine='block' cannot run this model or loss: vmap cannot lift it (a branch on a tensor's value, or an "
-            f"operation without a rule): {str(error).splitlines()[0][:120]} ... Use engine='single' or 'auto'."
-        ) from error
 
 
 def trial(facts: RunFacts, clients: np.ndarray, x: Vector) -> Work:

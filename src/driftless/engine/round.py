@@ -76,8 +76,9 @@ class ClientFacts(NamedTuple):
 class Arrived:
     """What came back from the cohort so far: streaming means, and the clients' new states and models."""
 
-    def __init__(self, uniform: frozenset[str], weighting: str) -> None:
+    def __init__(self, uniform: frozenset[str], weighting: str, keep_models: bool) -> None:
         self._weighting = weighting
+        self._keep_models = keep_models
         self._uploads, self._facts = Mean(uniform), Mean(frozenset({"steps", "examples"}))
         self._unit_sum: Tensor | float = 0.0
         self._moved = 0
@@ -104,7 +105,8 @@ class Arrived:
         self._facts.add(facts, weights)
         clients = work.clients.tolist()
         self.states.append((clients, trained.client))
-        self.models.append((clients, trained.y))
+        if self._keep_models:
+            self.models.append((clients, trained.y))
         self.count += len(clients)
 
     def _add_directions(self, deltas: Tensor) -> Tensor:
@@ -122,7 +124,9 @@ class Arrived:
     def metrics(self, mean: Upload, facts: ClientFacts) -> dict[str, float]:
         """What the cohort's updates look like, in O(cohort x parameters)."""
         spread = facts.squared_norm - mean.delta.square().sum()
-        metrics = {"train_loss": facts.loss, "norm_update": mean.delta.norm(), "drift": spread.clamp(min=0).sqrt()}
+        noise = 16 * torch.finfo(spread.dtype).eps * facts.squared_norm  # what rounding leaves of equal updates
+        spread = torch.where(spread > noise, spread, 0.0)
+        metrics = {"train_loss": facts.loss, "norm_update": mean.delta.norm(), "drift": spread.sqrt()}
         if not torch.isnan(facts.accuracy):
             metrics["train_accuracy"] = facts.accuracy
         if self._moved > 1:
@@ -152,6 +156,8 @@ class RoundPlan:
     block_size: int
     layers: tuple[slice, ...]
     seed: int
+    keep_models: bool
+    """Whether the clients' models are needed after the round (inference = clients)."""
 
 
 def run_round(
@@ -168,7 +174,7 @@ def run_round(
         gradients = [full_gradients(plan, work, x) for work in blocks]
         r = r._replace(cohort_gradient=mean_gradient(plan, blocks, gradients))
 
-    arrived = Arrived(algorithm.uniform, plan.weighting)
+    arrived = Arrived(algorithm.uniform, plan.weighting, plan.keep_models)
     initial = algorithm.init_client(x)
     for work, gradient in zip(blocks, gradients, strict=True):
         states = store.get(work.clients.tolist(), initial)

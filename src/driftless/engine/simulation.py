@@ -15,7 +15,7 @@ from driftless.data.federation import Federation
 from driftless.data.sampling import Schedule
 from driftless.engine.batches import examples_of
 from driftless.engine.block import BlockRunner, RunFacts, SingleRunner
-from driftless.engine.choose import block_size, check_liftable, choose
+from driftless.engine.choose import block_size, decide
 from driftless.engine.client_store import ClientStore
 from driftless.engine.evaluate import evaluate
 from driftless.engine.flat import FlatModel
@@ -108,17 +108,16 @@ class Simulation:
             self.model.uses_dropout,
         )
         first = self.cohort.clients(1, self.federation.clients, self.seed)
-        engine = self.engine
         with torch_stream(self.seed, "trial"):
-            if engine == "auto":
-                engine = choose(facts, (self.model.description, self.loss), first, self.model.initial)
-            elif engine == "block":
-                check_liftable(facts, first, self.model.initial)
+            engine = decide(self.engine, facts, self.model, self.loss, first)
         if engine == "single":
             runner, size = SingleRunner(facts), 1
         else:
             runner, size = BlockRunner(facts), self.block_size or block_size(len(first), self.model.initial)
-        return RoundPlan(runner, self.federation, self.training, self.weighting, size, self.model.layers, self.seed)
+        keep_models = self.inference == "clients"
+        return RoundPlan(
+            runner, self.federation, self.training, self.weighting, size, self.model.layers, self.seed, keep_models
+        )
 
     def step(self, plan: RoundPlan, state: State) -> Played:
         """One round. The client stores of `state` are updated in place; the rest of it is left as it was."""

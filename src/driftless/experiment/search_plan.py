@@ -141,7 +141,7 @@ def split_own(overrides: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
         elif name in into:
             raise InputError(f"'{short}' is given twice on the command line; give it once.")
         else:
-            into[name] = parse_value(value.strip())
+            into[name] = value.strip() if name == "pruner" else parse_value(value.strip())  # "none" is a pruner
     return own, rest
 
 

@@ -26,11 +26,12 @@ WIDTH = 3.3
 """Inches: the column of a two-column paper."""
 FORMATS = ("pdf", "svg", "png")
 NO_DATE = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "font.size": 8, "axes.labelsize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7, "legend.fontsize": 7,
     "axes.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-    "grid.linewidth": 0.4, "grid.color": "#dddddd", "axes.axisbelow": True, "lines.linewidth": 1.2, "legend.frameon": False,
-    "legend.handlelength": 2.4, "xtick.major.width": 0.6, "ytick.major.width": 0.6, "savefig.dpi": 300,
+    "grid.linewidth": 0.4, "grid.color": "#dddddd", "axes.axisbelow": True, "lines.linewidth": 1.2,
+    "legend.frameon": False, "legend.handlelength": 2.4, "xtick.major.width": 0.6, "ytick.major.width": 0.6,
+    "savefig.dpi": 300,
     "lines.scale_dashes": False,  # dashes are given in points, as in the page
     "pdf.fonttype": 42,  # TrueType: type 3 fonts are refused by many publishers
     "svg.hashsalt": "driftless",  # ids of the file that do not change from one writing to the next
@@ -65,7 +66,7 @@ def write_figures(
     files = [directory / f"{drawing.name}.{suffix}" for drawing in drawings for suffix in formats]
     existing = [file for file in files if file.exists()]
     if existing and not overwrite:
-        raise InputError(f"'{existing[0]}' exists; give another folder, or allow to overwrite its figures.")
+        raise InputError(f"'{existing[0]}' exists; give another folder, or replace it: --overwrite (overwrite=True).")
     directory.mkdir(parents=True, exist_ok=True)
     for drawing in drawings:
         write(drawing, directory, formats)
@@ -120,7 +121,7 @@ def curve_drawer(curves: Sequence[Curve], key: str, axis: str, log: bool) -> Cal
 
 
 def percentile_drawer(curves: Sequence[Curve]) -> Callable[[Axes], None]:
-    """Final accuracies over clients: a thin line from the 5th to the 95th percentile, a thick one for the middle half."""
+    """Final accuracies over clients: a thin line from the 5th to the 95th percentile, a thick one in the middle."""
 
     def draw(axes: Axes) -> None:
         for y, (curve, look) in enumerate(zip(curves, style.styles(curves), strict=True)):

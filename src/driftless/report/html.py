@@ -48,7 +48,7 @@ def check_free(file: Path, overwrite: bool) -> None:
     if file.is_dir():
         raise InputError(f"'{file}' is a folder; give the name of a file in it, such as {file / 'report.html'}.")
     if file.exists() and not overwrite:
-        raise InputError(f"'{file}' exists; give another name, or allow to overwrite it.")
+        raise InputError(f"'{file}' exists; give another name, or replace it: --overwrite (overwrite=True).")
 
 
 def render(summary: Summary, title: str | None = None) -> str:
@@ -79,6 +79,7 @@ def context(summary: Summary, title: str | None) -> dict[str, Any]:
     pictures = partitions(curves)
     chosen = columns(summary)
     differing, common = settings_tables(curves)
+    data = chart_data(summary, styles, pictures)
     swatches = {curve.label: each for curve, each in zip(curves, styles, strict=True)}
     return {
         "title": title or title_of(curves),
@@ -100,7 +101,8 @@ def context(summary: Summary, title: str | None) -> dict[str, Any]:
         "commands": commands(curves),
         "paths": [(curve.label, [str(run.stored.path) for run in curve.runs]) for curve in curves],
         "machines": machines(curves),
-        "data": safe_json(chart_data(summary, styles, pictures)),
+        "metrics": data["metrics"],
+        "data": safe_json(data),
     }
 
 

@@ -83,21 +83,32 @@
     ];
   }
 
-  function layout(metric, axis, log, small) {
-    const text = { color: colors.ink, family: getComputedStyle(document.body).fontFamily, size: small ? 11 : 13 };
-    const grid = { gridcolor: colors.line, zerolinecolor: colors.line, linecolor: colors.line, automargin: true };
-    const title = data.metrics[metric].title;
-    const target = !small && metric === data.headline && data.target !== null && !log;
+  // What all pictures share.
+  function frame(small) {
+    const font = { color: colors.ink, family: getComputedStyle(document.body).fontFamily, size: small ? 11 : 13 };
+    const axis = { gridcolor: colors.line, zerolinecolor: colors.line, linecolor: colors.line, automargin: true };
     return {
-      font: text, paper_bgcolor: colors.paper, plot_bgcolor: colors.paper,
+      font, paper_bgcolor: colors.paper, plot_bgcolor: colors.paper, showlegend: false, hovermode: "closest",
       margin: small ? { l: 44, r: 8, t: 30, b: 34 } : { l: 62, r: 12, t: 28, b: 48 },
-      title: small ? { text: title, x: 0.02, y: 0.97, yanchor: "top", font: { size: 13 } } : undefined,
-      xaxis: { ...grid, title: small ? undefined : { text: data.axes[axis] }, rangemode: "tozero", showspikes: axis === "rounds", spikethickness: 1, spikecolor: colors.faint,
-        spikedash: "solid", unifiedhovertitle: { text: "round %{x}" } },
-      yaxis: { ...grid, title: small ? undefined : { text: title }, type: log ? "log" : "linear", exponentformat: "power" },
-      hovermode: axis === "rounds" ? "x unified" : "closest",
-      hoverlabel: { bgcolor: colors.paper, bordercolor: colors.line, font: text, namelength: -1 },
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: colors.faint, activecolor: colors.ink }, showlegend: false, width: printWidth ? (small ? printWidth / 2 - 12 : printWidth) : undefined, autosize: !printWidth,
+      xaxis: axis, yaxis: axis, hoverlabel: { bgcolor: colors.paper, bordercolor: colors.line, font, namelength: -1 },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: colors.faint, activecolor: colors.ink },
+      width: printWidth ? (small ? printWidth / 2 - 12 : printWidth) : undefined, autosize: !printWidth,
+    };
+  }
+
+  function layout(metric, axis, log, small) {
+    const base = frame(small);
+    const title = data.metrics[metric].title;
+    const x = { ...base.xaxis, rangemode: "tozero", showspikes: axis === "rounds", spikethickness: 1, spikecolor: colors.faint,
+      spikedash: "solid", unifiedhovertitle: { text: "round %{x}" } };
+    const y = { ...base.yaxis, type: log ? "log" : "linear", exponentformat: "power" };
+    const hovermode = axis === "rounds" ? "x unified" : "closest";
+    if (small) {
+      return { ...base, hovermode, xaxis: x, yaxis: y, title: { text: title, x: 0.02, y: 0.97, yanchor: "top", font: { size: 13 } } };
+    }
+    const target = metric === data.headline && data.target !== null && !log;
+    return {
+      ...base, hovermode, xaxis: { ...x, title: { text: data.axes[axis] } }, yaxis: { ...y, title: { text: title } },
       shapes: target ? [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: data.target, y1: data.target,
         line: { color: colors.faint, width: 1, dash: "2px,4px" } }] : [],
       annotations: target ? [{ xref: "paper", x: 0, y: data.target, text: `target ${shortened(data.target)}`, showarrow: false,
@@ -109,16 +120,24 @@
     // Named one by one: by default plotly offers a button that uploads the chart.
     modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
     toImageButtonOptions: { format: "svg", filename: "driftless" } };
+  const quiet = { ...config, displayModeBar: false };
 
-  function draw() {
+  function drawMain() {
     if (!state.metric) return;
     const main = [state.metric, state.axis, state.log];
     Plotly.react("chart", traces(...main, state.bands), layout(...main, false), config);
+  }
+
+  function drawPanels() {
     for (const metric of data.panels) {
-      const log = data.metrics[metric].log;
-      const quiet = { ...config, displayModeBar: false };
-      Plotly.react(`panel-${metric}`, traces(metric, state.axis, log, state.bands), layout(metric, state.axis, log, true), quiet);
+      const panel = [metric, state.axis, data.metrics[metric].log];
+      Plotly.react(`panel-${metric}`, traces(...panel, state.bands), layout(...panel, true), quiet);
     }
+  }
+
+  function draw() {
+    drawMain();
+    drawPanels();
   }
 
   function drawPartitions() {
@@ -126,15 +145,16 @@
       const counts = data.partitions[Number(holder.dataset.partition)];
       const [classes, clients] = [counts.length, counts[0].length];
       holder.style.height = `${Math.min(640, 110 + Math.max(classes * 20, 80))}px`;
-      const base = layout(state.metric || data.headline, "rounds", false, false);
+      const base = frame(false);
+      const bare = { showgrid: false, zeroline: false };
       Plotly.react(holder, [{
         z: counts, type: "heatmap", colorscale: [[0, colors.low], [1, colors.high]], xgap: clients > 60 ? 1 : 2, ygap: 1,
         hovertemplate: "client %{x}, class %{y}: %{z} examples<extra></extra>",
         colorbar: { title: { text: "examples", side: "right" }, thickness: 12, outlinewidth: 0, tickfont: base.font },
-      }], { ...base, hovermode: "closest", shapes: [], annotations: [],
-        xaxis: { ...base.xaxis, title: { text: "client" }, showgrid: false, rangemode: "normal" },
-        yaxis: { ...base.yaxis, type: "linear", title: { text: "class" }, showgrid: false, zeroline: false, dtick: classes <= 20 ? 1 : undefined },
-      }, { ...config, displayModeBar: false });
+      }], {
+        ...base, xaxis: { ...base.xaxis, ...bare, title: { text: "client" } },
+        yaxis: { ...base.yaxis, ...bare, title: { text: "class" }, dtick: classes <= 20 ? 1 : undefined },
+      }, quiet);
     }
   }
 
@@ -163,12 +183,11 @@
     element("metric").addEventListener("change", (event) => {
       state.metric = event.target.value;
       state.log = element("log").checked = data.metrics[state.metric].log;
-      draw();
+      drawMain();
     });
     element("axis").addEventListener("change", (event) => { state.axis = event.target.value; draw(); });
-    for (const name of ["log", "bands"]) {
-      element(name).addEventListener("change", (event) => { state[name] = event.target.checked; draw(); });
-    }
+    element("log").addEventListener("change", (event) => { state.log = event.target.checked; drawMain(); });
+    element("bands").addEventListener("change", (event) => { state.bands = event.target.checked; draw(); });
     element("legend").addEventListener("click", (event) => {
       const button = event.target.closest("button");
       if (!button) return;
@@ -179,12 +198,13 @@
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
     addEventListener("beforeprint", () => {
       document.querySelectorAll("details").forEach((details) => { details.open = true; });
-      print(690);
+      prepare(690);
     });
-    addEventListener("afterprint", () => print(null));
+    addEventListener("afterprint", () => prepare(null));
   }
 
-  function print(width) {
+  // A page of paper is as wide as it is, and light.
+  function prepare(width) {
     printWidth = width;
     document.documentElement.classList.toggle("printed", width !== null);
     redraw();

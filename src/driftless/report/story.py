@@ -269,7 +269,7 @@ def machines(curves: Iterable[Curve]) -> list[tuple[str, str]]:
     for curve in curves:
         for run in curve.runs:
             for key, value in environment(run).items():
-                text = line(map(str, value)) if isinstance(value, list) else short(value)
+                text = line(map(str, value)) if isinstance(value, list) else str(value)
                 if text not in found.setdefault(key, []):
                     found[key].append(text)
     return [(key, span(texts) if key == "started" else "; ".join(texts)) for key, texts in found.items()]

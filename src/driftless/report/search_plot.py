@@ -1,0 +1,156 @@
+"""A picture of a search: the objective over the trials, and over each parameter."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from driftless.errors import InputError
+from driftless.experiment.files import write_atomically
+from driftless.experiment.search_space import Choices, Dimension
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from driftless.experiment.study import Tried
+    from driftless.experiment.tune import Outcome
+
+SEARCH = "search.png"
+COLUMNS = 3
+BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#7a7a7a"
+LOOKS: dict[str, dict[str, Any]] = {
+    "finished": {"marker": "o", "color": BLUE, "alpha": 0.8, "linewidths": 0},
+    "pruned": {"marker": "o", "facecolors": "none", "edgecolors": BLUE, "linewidths": 0.9},
+    "diverged": {"marker": "x", "color": GREY, "linewidths": 1.0},
+}
+STYLE: Any = {
+    "font.size": 8, "axes.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+    "grid.linewidth": 0.4, "grid.color": "#dddddd", "axes.axisbelow": True, "legend.frameon": False, "savefig.dpi": 200,
+}  # fmt: skip
+
+
+def write_search_plot(outcome: Outcome, path: Path | None = None) -> Path:
+    """Write the picture, by default as search.png into the study's folder."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    shown = [trial for trial in outcome.trials if trial.state in LOOKS]
+    if not shown:
+        raise InputError(f"no trial of '{outcome.folder}' has ended yet, so there is nothing to draw; let one end.")
+    path = path or outcome.folder / SEARCH
+    space = outcome.plan.space
+    columns, rows = min(COLUMNS, len(space)), 1 + math.ceil(len(space) / COLUMNS)
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # a user's own style must not change what is written
+        matplotlib.rcParams.update(STYLE)
+        figure = Figure(figsize=(max(2.6 * columns, 4.5), 2.2 * rows), layout="constrained")
+        grid = figure.add_gridspec(rows, columns)
+        first = figure.add_subplot(grid[0, :])
+        draw_trials(first, outcome, shown)
+        for i, (key, dim) in enumerate(space.items()):
+            axes = figure.add_subplot(grid[1 + i // columns, i % columns], sharey=first)
+            draw_parameter(axes, outcome, shown, key, dim)
+            axes.set_ylabel(outcome.measure if i % columns == 0 else "")
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png")
+    write_atomically(path, buffer.getvalue())
+    return path
+
+
+def draw_trials(axes: Axes, outcome: Outcome, trials: Sequence[Tried]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    scatter(axes, outcome, trials, [trial.number for trial in trials], legend=True)
+    finished = [trial for trial in trials if trial.state == "finished"]
+    if finished:
+        best = list(itertools.accumulate((height(outcome, trial, 0.0) for trial in finished), better(outcome)))
+        # The last trials may have been pruned: the line goes on to the end.
+        numbers = [*(trial.number for trial in finished), trials[-1].number]
+        axes.step(numbers, [*best, best[-1]], where="post", color=ORANGE, linewidth=1, label="best so far")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("trial")
+    axes.set_ylabel(outcome.measure)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7)
+
+
+def draw_parameter(axes: Axes, outcome: Outcome, trials: Sequence[Tried], key: str, dim: Dimension) -> None:
+    values = [trial.params[key] for trial in trials]
+    if isinstance(dim, Choices) and not are_numbers(dim.values):
+        places = {value: i for i, value in enumerate(dim.values)}
+        axes.set_xticks(range(len(places)), [str(value) for value in places])
+        axes.set_xlim(-0.5, len(places) - 0.5)
+        values = [places[value] for value in values]
+    else:
+        scale(axes, dim)
+    scatter(axes, outcome, trials, [float(value) for value in values])
+    axes.set_xlabel(key)
+
+
+def scale(axes: Axes, dim: Dimension) -> None:
+    """The whole range, also where no trial was; ticks at 0.1, 1, 10, or at the values of a list."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    ends = [float(value) for value in dim.ends()]
+    if is_log(dim):
+        axes.set_xscale("log")
+        wide = max(ends) >= 100 * min(ends)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    elif not isinstance(dim, Choices) and dim.whole:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    if isinstance(dim, Choices):
+        axes.set_xticks(ends)
+    low, high = min(ends), max(ends)
+    if low < high:
+        margin = 0.15 if isinstance(dim, Choices) else 0.05
+        pad = (high / low) ** margin if is_log(dim) else (high - low) * margin
+        axes.set_xlim(*((low / pad, high * pad) if is_log(dim) else (low - pad, high + pad)))
+
+
+def is_log(dim: Dimension) -> bool:
+    """As the space is; a list is read as logarithmic when it spans a factor of ten."""
+    if isinstance(dim, Choices):
+        numbers = [float(value) for value in dim.values]
+        return min(numbers) > 0 and max(numbers) >= 10 * min(numbers)
+    return dim.log
+
+
+def are_numbers(values: Sequence[object]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
+def scatter(axes: Axes, outcome: Outcome, trials: Sequence[Tried], x: Sequence[float], legend: bool = False) -> None:
+    """One kind of mark for each state, a ring around the best."""
+    floor = worst(outcome, trials)
+    for state, look in LOOKS.items():
+        points = [(at, trial) for at, trial in zip(x, trials, strict=True) if trial.state == state]
+        if points:
+            heights = [height(outcome, trial, floor) for _, trial in points]
+            axes.scatter(
+                [at for at, _ in points], heights, s=22, label=state if legend else None, clip_on=False, **look
+            )
+    for at, trial in zip(x, trials, strict=True):
+        if outcome.best and trial.number == outcome.best.number:
+            ring: dict[str, Any] = {"s": 70, "facecolors": "none", "edgecolors": ORANGE, "linewidths": 1.3}
+            axes.scatter([at], [height(outcome, trial, floor)], label="best" if legend else None, **ring)
+
+
+def height(outcome: Outcome, trial: Tried, instead: float) -> float:
+    shown = outcome.shown(trial.value)
+    return instead if shown is None else shown
+
+
+def better(outcome: Outcome) -> Callable[[float, float], float]:
+    return min if outcome.plan.objective == "validation_loss" else max
+
+
+def worst(outcome: Outcome, trials: Sequence[Tried]) -> float:
+    """Where trials without a value are drawn: at the bad edge of the others."""
+    values = [shown for trial in trials if (shown := outcome.shown(trial.value)) is not None]
+    return (min if better(outcome) is max else max)(values, default=0.0)

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from driftless.data.federation import Federation
+from driftless.errors import InputError
+from driftless.experiment.stored import StoredRun
+from driftless.report import partition
+from driftless.report.html import write_report
+from driftless.report.page import POINTS
+from report.runs import Folder, accuracies, write_run
+
+VOID = {"meta", "link", "input", "line", "br"}
+
+
+class Page(HTMLParser):
+    """The page's elements, checked to be closed in order; texts and attributes apart from scripts and styles."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.stack: list[str] = []
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.texts: list[str] = []
+        self.scripts: list[str] = []
+        self.feed(file.read_text(encoding="utf-8"))
+        self.close()
+        assert self.stack == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href", "action", "srcset")]
+        if tag not in VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.stack.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        inside = self.stack[-1] if self.stack else ""
+        (self.scripts if inside in ("script", "style") else self.texts).append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", "".join(self.texts))
+
+    @property
+    def data(self) -> Any:
+        return json.loads(
+            next(text for text in self.scripts if text.startswith('{"curves"')), parse_constant=pytest.fail
+        )
+
+
+def report(runs: list[StoredRun], tmp_path: Path, **how: Any) -> Page:
+    return Page(write_report(runs, tmp_path / "report.html", **how))
+
+
+def test_the_page_of_a_comparison_is_whole_and_refers_to_nothing_outside(comparison: list[StoredRun], tmp_path: Path):
+    page = report(comparison, tmp_path)
+    assert page.links == ["data:,"]
+    assert "@import" not in "".join(page.scripts[:1])
+    assert "url(" not in page.scripts[0]
+    for words in (
+        "fedavg, scaffold and ghbm on digits",
+        "20 clients",
+        "dirichlet, alpha = 0.3",
+        "Nothing unusual happened",
+        "driftless compare fedavg scaffold ghbm",
+        "Label skew",
+    ):
+        assert words in page.text
+    recorded = {key for run in comparison for row in run.rows for key in row} - {"round"}
+    assert set(page.data["metrics"]) == recorded
+
+
+def test_the_same_runs_give_the_same_page(comparison: list[StoredRun], tmp_path: Path):
+    first = write_report(comparison, tmp_path / "a.html")
+    second = write_report([StoredRun(run.path) for run in comparison], tmp_path / "b.html")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_the_page_embeds_plotly_once_and_stays_small_enough_to_send(comparison: list[StoredRun], tmp_path: Path):
+    file = write_report(comparison, tmp_path / "report.html")
+    assert file.read_text(encoding="utf-8").count("* plotly.js v") == 1
+    assert file.stat().st_size < 6e6
+
+
+def test_texts_of_the_user_cannot_become_markup(tmp_path: Path):
+    evil = "<script>alert('1')</script>"
+    events = [{"round": 1, "what": evil, "clients": []}]
+    run = write_run(
+        tmp_path / "</script><script>evil()" / "run", [f"run.output={evil}", "run.cohort=<b>bold</b>"],
+        [*accuracies([0.5]), {"round": 2, evil: 1.0}], "diverged", evil, events, {evil: evil},
+    )  # fmt: skip
+    page = report([run], tmp_path, title=evil)
+    assert page.tags.count("script") == 3
+    assert "b" not in page.tags
+    assert page.text.count(evil) >= 4
+    assert not any("alert(" in text and "<script>" in text for text in page.scripts)
+    assert evil in page.data["metrics"]
+
+
+def test_an_existing_file_is_kept_unless_overwriting_is_allowed(folder: Folder, tmp_path: Path):
+    runs = [folder("fedavg", 0, [0.5])]
+    file = tmp_path / "report.html"
+    file.write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match=r"report.html' exists; give another name, or replace it: --overwrite"):
+        write_report(runs, file)
+    assert file.read_text(encoding="utf-8") == "mine"
+    write_report(runs, file, overwrite=True)
+    assert Page(file).data
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["report.html"]
+
+
+def test_a_folder_instead_of_a_file_is_refused_and_missing_folders_are_made(folder: Folder, tmp_path: Path):
+    runs = [folder("fedavg", 0, [0.5])]
+    with pytest.raises(InputError, match=r"is a folder; give the name of a file in it, such as .*report\.html"):
+        write_report(runs, tmp_path)
+    assert write_report(runs, tmp_path / "new" / "deep" / "page.html").exists()
+
+
+def test_no_run_is_an_error_before_anything_is_written(tmp_path: Path):
+    with pytest.raises(InputError, match="no run was given"):
+        write_report([], tmp_path / "report.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_has_only_begun_has_a_page_that_says_so(folder: Folder, tmp_path: Path):
+    page = report([folder("fedavg", 0, [], "run.rounds=5", status=None)], tmp_path)
+    assert "not finished, 0 of 5 rounds so far. driftless resume" in page.text
+    assert page.data["metrics"] == {}
+
+
+def test_rows_with_hardly_any_key_are_enough_for_a_page(tmp_path: Path):
+    page = report(
+        [write_run(tmp_path / "a", [], [{"round": 1, "surprise": 1.5}, {"round": 2}], environment=None)], tmp_path
+    )
+    assert page.data["headline"] == "surprise"
+    assert page.data["axes"] == {"rounds": "rounds"}
+
+
+def test_a_diverged_run_with_numbers_that_json_lacks_has_a_page(tmp_path: Path):
+    rows = [{**row, "train_loss": v} for row, v in zip(accuracies([0.1] * 4), (1, 1e300, np.inf, np.nan), strict=True)]
+    runs = [
+        write_run(tmp_path / f"{s}", [f"run.seed={s}", "run.rounds=9"], rows[: 3 + s], "diverged", "too fast")
+        for s in (0, 1)
+    ]
+    page = report(runs, tmp_path)
+    assert "fedavg, seed 0: too fast" in page.text
+    assert "2 things happened on the way" in page.text
+    assert page.data["metrics"]["train_loss"]["log"] is True
+
+
+def test_long_runs_are_thinned_and_the_page_says_so(folder: Folder, tmp_path: Path):
+    page = report([folder("fedavg", 0, [0.5] * 3000)], tmp_path)
+    assert "Of long runs, 1,000 rounds are drawn." in page.text
+    rounds = page.data["grids"][0]["rounds"]
+    assert (len(rounds), rounds[0], rounds[-1]) == (POINTS, 1, 3000)
+
+
+def test_many_clients_are_cut_to_the_first_hundred_and_the_page_says_so(folder: Folder, tmp_path: Path):
+    page = report([folder("fedavg", 0, [0.5], "data.clients=150")], tmp_path)
+    assert "The first 100 clients of 150 are shown." in page.text
+    (counts,) = page.data["partitions"]
+    assert (len(counts), len(counts[0])) == (10, 100)
+
+
+def test_regression_has_a_sentence_instead_of_a_picture_of_labels(tmp_path: Path):
+    settings = ["data=linear-regression", "model=linear"]
+    page = report([write_run(tmp_path / "a", settings, [{"round": 1, "test_loss": 2.0}])], tmp_path)
+    assert "The targets are numbers (regression), so there are no labels to draw." in page.text
+    assert page.data["partitions"] == [None]
+
+
+def test_data_that_are_not_here_have_a_sentence_instead_of_a_picture(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def missing(config: object) -> Federation:
+        raise InputError("the file cifar.tar.gz is not there.")
+
+    monkeypatch.setattr(partition, "federation_of", missing)
+    page = report([folder("fedavg", 0, [0.5])], tmp_path)
+    assert "The partition cannot be drawn here: the file cifar.tar.gz is not there." in page.text
+
+
+def test_each_way_to_divide_the_data_has_its_picture(folder: Folder, tmp_path: Path):
+    runs = [folder(name, 0, [0.5], f"data.clients={n}") for name in ("fedavg", "ghbm") for n in (10, 20)]
+    page = report(runs, tmp_path)
+    assert [len(counts[0]) for counts in page.data["partitions"]] == [10, 20]
+    assert "digits, clients = 10" in page.text
+
+
+def test_the_target_and_its_rule_are_stated(folder: Folder, tmp_path: Path):
+    runs = [folder("fedavg", 0, [0.4, 0.5]), folder("ghbm", 0, [0.6, 0.7])]
+    assert "The target is 0.5, the final quality of fedavg" in report(runs, tmp_path).text
+    assert "0.45 was given as the target." in report(runs, tmp_path, target=0.45, overwrite=True).text

@@ -1,0 +1,215 @@
+"""The page in a real browser: what a reader does with it, and what it does to the network (nothing)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from driftless.experiment.stored import StoredRun
+from driftless.report.html import write_report
+from report.browser import Browser, find_chromium
+from report.runs import accuracies, write_run
+
+CHROMIUM = find_chromium()
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None,
+    reason="no Chromium was found; install it (apt-get install chromium) to test the page in a browser",
+)
+LINES = "document.querySelectorAll('#chart .scatterlayer .js-line')"
+TRACES = "document.getElementById('chart').data"
+
+
+@pytest.fixture(scope="module")
+def file(comparison: list[StoredRun], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(comparison, tmp_path_factory.mktemp("page") / "report.html", target=0.5)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    assert CHROMIUM is not None
+    with Browser(CHROMIUM) as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser, file: Path) -> Iterator[Browser]:
+    """The report of the real comparison, freshly loaded; whatever a test does, the console stays silent."""
+    browser.requests.clear()
+    browser.emulate(1280, 900)
+    browser.open(file)
+    browser.until(lambda: browser.evaluate("!!document.querySelector('#chart .main-svg')"))
+    yield browser
+    assert browser.complaints == []
+
+
+def curves_drawn(page: Browser) -> list[int]:
+    """The curves that have a line, in the order of the legend."""
+    return page.evaluate(f"{TRACES}.filter(trace => trace.meta).map(trace => trace.meta.curve)")
+
+
+def line_of(page: Browser, curve: int) -> dict[str, Any]:
+    """The numbers behind a line."""
+    return page.evaluate(f"(t => ({{x: t.x, y: t.y}}))({TRACES}.find(t => t.meta && t.meta.curve === {curve}))")
+
+
+def path_of(page: Browser, number: int) -> str:
+    """What is really drawn."""
+    return page.evaluate(f"{LINES}[{number}].getAttribute('d')")
+
+
+def column(page: Browser, position: int) -> list[str]:
+    return page.evaluate(
+        f"[...document.querySelectorAll('#table tbody tr')].map(row => row.cells[{position}].innerText.trim())"
+    )
+
+
+def test_the_curves_are_drawn_with_their_bands(page: Browser, comparison: list[StoredRun]):
+    assert curves_drawn(page) == [0, 1, 2]
+    paths = page.evaluate(f"[...{LINES}].map(line => line.getAttribute('d'))")
+    long = [path for path in paths if path and path.count("L") >= 15]
+    assert len(long) >= 3
+    assert page.evaluate("document.querySelectorAll('#chart .scatterlayer .js-fill').length") == 3
+    means = [sum(run.rows[-1]["test_accuracy"] for run in comparison[:2]) / 2, line_of(page, 0)["y"][-1]]
+    assert means[0] == pytest.approx(means[1], rel=1e-5)
+
+
+def test_nothing_is_asked_of_the_network_and_nothing_offers_to_send_anything(page: Browser, file: Path):
+    page.choose("#metric", "train_loss")
+    outside = [url for url in page.requests if not url.startswith(("data:", "blob:"))]
+    assert outside == [file.resolve().as_uri()]
+    titles = page.evaluate("[...document.querySelectorAll('.modebar-btn')].map(button => button.dataset.title)")
+    assert sorted(set(titles)) == sorted(["Download plot", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"])
+
+
+def test_a_click_on_a_name_hides_the_curve_with_its_band_everywhere_and_another_shows_it(page: Browser):
+    page.click("#legend button[data-curve='1']")
+    assert curves_drawn(page) == [0, 2]
+    assert page.evaluate("document.querySelectorAll('#chart .scatterlayer .js-fill').length") == 2
+    assert page.evaluate("document.querySelector('#legend button[data-curve=\"1\"]').ariaPressed") == "false"
+    assert page.evaluate("document.getElementById('panel-norm_x').data.filter(t => t.meta).length") == 2
+    page.click("#legend button[data-curve='1']")
+    assert curves_drawn(page) == [0, 1, 2]
+
+
+def test_a_double_click_shows_one_curve_alone_and_show_all_brings_the_others_back(page: Browser):
+    page.click("#legend button[data-curve='2']", times=2)
+    assert curves_drawn(page) == [2]
+    page.click("#all")
+    assert curves_drawn(page) == [0, 1, 2]
+
+
+def test_the_legend_can_be_used_with_the_keyboard(page: Browser):
+    page.evaluate("document.querySelector('#legend button[data-curve=\"0\"]').focus()")
+    page.press(" ")
+    assert curves_drawn(page) == [1, 2]
+
+
+def test_another_metric_draws_other_numbers(page: Browser, comparison: list[StoredRun]):
+    before = path_of(page, 0), line_of(page, 1)
+    page.choose("#metric", "norm_x")
+    after = path_of(page, 0), line_of(page, 1)
+    assert before[0] != after[0]
+    assert before[1]["x"] == after[1]["x"]
+    assert after[1]["y"][-1] == pytest.approx(sum(run.rows[-1]["norm_x"] for run in comparison[2:4]) / 2, rel=1e-5)
+    assert page.evaluate("document.querySelector('#chart .ytitle').textContent") == "norm of the model"
+
+
+def test_another_axis_draws_the_same_numbers_over_other_positions(page: Browser, comparison: list[StoredRun]):
+    before = line_of(page, 1)
+    page.choose("#axis", "megabytes")
+    after = line_of(page, 1)
+    assert before["y"] == after["y"]
+    sent = sum(row["bytes_down"] + row["bytes_up"] for row in comparison[2].rows) / 1e6
+    assert after["x"][-1] == pytest.approx(sent, rel=1e-5)
+    assert page.evaluate("document.querySelector('#chart .xtitle').textContent") == "MB sent, down and up"
+    for axis in ("examples", "time"):
+        page.choose("#axis", axis)
+        assert line_of(page, 1)["x"] != after["x"]
+
+
+def test_the_logarithmic_scale_and_the_bands_can_be_switched(page: Browser):
+    page.click("#log")
+    assert page.evaluate("document.getElementById('chart').layout.yaxis.type") == "log"
+    page.click("#bands")
+    assert page.evaluate("document.querySelectorAll('#chart .scatterlayer .js-fill').length") == 0
+
+
+@pytest.mark.parametrize(("selector", "least"), [("#metric", 18), ("#axis", 4)])
+def test_whatever_can_be_chosen_can_be_drawn(page: Browser, selector: str, least: int):
+    choices = page.evaluate(f"[...document.querySelector('{selector}').options].map(option => option.value)")
+    assert len(choices) >= least
+    for choice in choices:
+        page.choose(selector, choice)
+        assert curves_drawn(page), choice
+
+
+def test_a_click_on_a_header_sorts_the_rows_and_a_second_one_reverses_them(page: Browser):
+    head = "#table thead th:nth-child({}) button"
+    page.click(head.format(1))
+    assert column(page, 0) == ["fedavg", "ghbm", "scaffold"]
+    page.click(head.format(1))
+    assert column(page, 0) == ["scaffold", "ghbm", "fedavg"]
+    page.click(head.format(3))
+    finals = [float(text.split()[0]) for text in column(page, 2)]
+    assert finals == sorted(finals)
+    assert page.evaluate("document.querySelector('#table thead th:nth-child(3)').ariaSort") == "ascending"
+
+
+def test_the_table_can_be_sorted_with_the_keyboard(page: Browser):
+    page.evaluate("document.querySelector('#table thead th button').focus()")
+    page.press("Enter")
+    page.press("Enter")
+    assert column(page, 0) == ["scaffold", "ghbm", "fedavg"]
+
+
+def test_norms_cosine_drift_and_labels_are_drawn(page: Browser):
+    panels = page.evaluate("[...document.querySelectorAll('#panels .chart')].map(panel => panel.id)")
+    assert {"panel-norm_x", "panel-norm_c", "panel-cosine", "panel-drift"} <= set(panels)
+    assert page.evaluate("document.querySelectorAll('#panel-norm_c .js-line').length") >= 1
+    assert page.evaluate("document.querySelectorAll('[data-partition] .heatmaplayer image').length") == 1
+
+
+def test_a_dark_reader_gets_a_dark_page_and_a_narrow_one_no_sideways_scrolling(page: Browser):
+    background = "getComputedStyle(document.documentElement).backgroundColor"
+    chart = "document.getElementById('chart').layout.paper_bgcolor"
+    light = page.evaluate(f"[{background}, {chart}]")
+    page.emulate(420, 900, "dark")
+    page.until(lambda: page.evaluate(chart) != light[1])
+    assert page.evaluate(background) != light[0]
+    assert page.evaluate("document.documentElement.scrollWidth") == 420
+
+
+def test_paper_is_white_and_shows_everything_that_was_folded(page: Browser, tmp_path: Path):
+    page.emulate(1280, 900, "dark")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.getElementById('chart').layout.paper_bgcolor") == "#ffffff"
+    assert page.evaluate("[...document.querySelectorAll('details')].every(details => details.open)")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.getElementById('chart').layout.paper_bgcolor") != "#ffffff"
+
+
+def test_a_page_with_hostile_names_and_missing_numbers_works(page: Browser, tmp_path: Path):
+    evil = "<img src=x onerror=window.evil=1>"
+    rows = [{**row, evil: 1.0} for row in accuracies([0.1, 0.2, 0.4])]
+    runs: list[StoredRun] = []
+    for cohort in (0, 1):
+        for seed, status in enumerate(("finished", "diverged")):
+            settings = [f"run.cohort={evil}-{cohort}", f"run.seed={seed}", "run.rounds=3"]
+            runs.append(write_run(tmp_path / evil / f"{cohort}-{seed}", settings, rows[: 3 - seed], status))
+    page.open(write_report(runs, tmp_path / "report.html", title=evil))
+    page.choose("#metric", evil)
+    page.choose("#metric", "test_accuracy")
+    assert curves_drawn(page) == [0, 1]
+    assert page.evaluate("window.evil") is None
+    assert page.evaluate("document.querySelectorAll('img').length") == 0
+    # × where the seed that diverged is lost
+    assert page.evaluate(f"{TRACES}.filter(t => t.mode === 'markers').map(t => t.x)") == [[2], [2]]
+
+
+def test_a_single_run_that_has_only_begun_opens_without_a_complaint(page: Browser, tmp_path: Path):
+    page.open(write_report([write_run(tmp_path / "run", [], [], status=None)], tmp_path / "report.html"))
+    assert page.evaluate("document.querySelectorAll('#table tbody tr').length") == 1
+    assert "No round has been recorded yet." in page.evaluate("document.body.innerText")

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import csv
+import io
+
+from rich.console import Console
+
+from driftless.experiment.stored import StoredRun
+from driftless.report.summary import summarise
+from driftless.report.tables import amount, cells, columns, csv_text, markdown_table, rich_table
+from report.runs import Folder
+
+
+def compared(folder: Folder) -> list[StoredRun]:
+    runs = [folder("fedavg", s, [0.2, 0.3, 0.5]) for s in (0, 1)]
+    runs += [folder("scaffold", 0, [0.4, 0.6, 0.8], megabytes=2), folder("scaffold", 1, [0.4, 0.4, 0.4], megabytes=2)]
+    return runs + [folder("feddyn", s, [0.1], "run.rounds=3", status="diverged") for s in (0, 1)]
+
+
+def rendered(runs: list[StoredRun], full: bool = False) -> str:
+    console = Console(file=io.StringIO(), width=240)
+    console.print(rich_table(summarise(runs), full))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_terminal_shows_the_best_first_with_costs_relative_to_fedavg(folder: Folder):
+    lines = rendered(compared(folder)).splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["scaffold", "fedavg", "feddyn"]
+    assert "rounds to 0.5" in lines[0]
+    assert "0.6000 ± 0.2828" in lines[1]
+    assert "≥ 2.5 (≥ 0.83x, 1/2 seeds)" in lines[1]
+    assert "3.0 (1.00x)" in lines[2]
+    assert "diverged" in lines[3]
+    assert "not reached (≥ 1.00x)" in lines[3]
+    assert "The target is 0.5, the final quality of fedavg" in lines[4]
+
+
+def test_the_full_table_has_columns_that_the_terminal_leaves_out(folder: Folder):
+    runs = compared(folder)
+    assert "examples to" not in rendered(runs)
+    assert "examples to" in rendered(runs, full=True)
+
+
+def test_names_with_brackets_are_text_and_no_markup(folder: Folder):
+    runs = [folder("fedavg", 0, [0.1], f"run.cohort=[[{n}]]") for n in (0, 1)]
+    assert "fedavg run.cohort=[[1]]" in rendered(runs)
+
+
+def test_markdown_marks_the_best_of_each_column_and_escapes_what_would_break_it(folder: Folder):
+    runs = [*compared(folder), folder("fedavg", 0, [0.2], "run.cohort=a|b")]
+    lines = markdown_table(summarise(runs)).splitlines()
+    assert lines[1].startswith("| --- | ---: |")
+    assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
+    assert "| scaffold | 2 | **0.6000 ± 0.2828** |" in lines[2]
+    assert any("run.cohort=a\\|b" in line for line in lines)
+
+
+def test_csv_has_every_number_in_full_and_nothing_where_nothing_is_known(folder: Folder):
+    lines = list(csv.DictReader(io.StringIO(csv_text(summarise(compared(folder))))))
+    assert [line["curve"] for line in lines] == ["scaffold", "fedavg", "feddyn"]
+    scaffold, fedavg, feddyn = lines
+    assert float(scaffold["final_std"]) == 0.282842712474619
+    assert (scaffold["rounds_to_target"], scaffold["rounds_reached"], fedavg["rounds_relative"]) == ("2.5", "1", "1.0")
+    assert (feddyn["final_mean"], feddyn["diverged"], feddyn["failures"]) == ("", "2", "")
+
+
+def test_the_best_is_marked_only_where_there_is_a_choice(folder: Folder):
+    alone = summarise([folder("fedavg", 0, [0.5])])
+    assert not any(cell.best for line in cells(alone, columns(alone)) for cell in line)
+    chosen = columns(both := summarise([folder("fedavg", 0, [0.5, 0.5]), folder("ghbm", 0, [0.6, 0.7])]))
+    lines = cells(both, chosen)
+    marked = {
+        (line[0].text, column.key) for line in lines for column, cell in zip(chosen, line, strict=True) if cell.best
+    }
+    assert marked == {("ghbm", key) for key in ("final", "best", "last", "rounds", "megabytes", "examples", "time")}
+
+
+def test_nothing_is_best_across_different_data(folder: Folder):
+    runs = [folder(name, 0, [0.5, 0.5], f"data.clients={n}") for name in ("fedavg", "ghbm") for n in (10, 20)]
+    summary = summarise(runs)
+    chosen = columns(summary)
+    assert "target" in [column.key for column in chosen]
+    assert not any(cell.best for line in cells(summary, chosen) for cell in line)
+
+
+def test_columns_without_content_are_left_out(folder: Folder):
+    keys = [column.key for column in columns(summarise([folder("fedavg", 0, [0.5])]))]
+    assert keys == ["label", "seeds", "final", "best", "last", "norm"]
+    keys = [column.key for column in columns(summarise([folder("fedavg", 0, [], status=None)]))]
+    assert keys == ["label", "seeds", "norm", "unfinished"]
+
+
+def test_amounts_keep_the_figures_that_matter():
+    assert [amount(v) for v in (0.123, 3.14159, 37.34, 1250.4, 3.14e9)] == ["0.12", "3.14", "37.3", "1,250", "3.1e+09"]
