@@ -33,7 +33,7 @@ def say(text: str) -> None:
 
 
 class Bar:
-    """A progress bar over rounds, with rate and time left."""
+    """A progress bar over rounds, with rate and time left; shown from the first call on."""
 
     def __init__(self, progress: Progress, title: str, total: int) -> None:
         self._progress = progress
@@ -41,6 +41,7 @@ class Bar:
         self._task = progress.add_task(title, total=total, said="", rate="")
 
     def __call__(self, done: int, said: str = "") -> None:
+        self._progress.start()
         speed = self._progress.tasks[0].speed
         rate = f"{speed:.1f}/s" if speed else ""
         self._progress.update(self._task, completed=min(done, self._total), rate=rate, said=said)
@@ -59,8 +60,11 @@ def rounds_bar(title: str, total: int, quiet: bool = False) -> Generator[Bar]:
         TimeRemainingColumn(),
         TextColumn("{task.fields[said]}"),
     )
-    with Progress(*columns, console=err, disable=quiet, transient=not err.is_terminal) as progress:
+    progress = Progress(*columns, console=err, disable=quiet or not err.is_terminal)
+    try:
         yield Bar(progress, title, total)
+    finally:
+        progress.stop()
 
 
 class ShowProgress(Callback):

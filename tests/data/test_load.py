@@ -92,7 +92,7 @@ def test_data_with_users_have_one_client_per_user_by_default():
             {"name": "digits", "partition": "dirichlet", "alhpa": 0.3},
             "unknown option of data set 'digits' / partition 'dirichlet' 'alhpa'; did you mean 'alpha'?",
         ),
-        ({"name": "digits", "alpha": 0.3}, "unknown option of data set 'digits' / partition 'iid' 'alpha'; Allowed: "),
+        ({"name": "digits", "alpha": 0.3}, "unknown option of data set 'digits' / partition 'iid' 'alpha'. Allowed: "),
         ({"name": "digits", "client": 3}, "did you mean 'clients'?"),
         ({"name": "quadratics", "dimensions": 3}, "unknown option of data set 'quadratics' 'dimensions'; did you mean"),
         ({"name": "quadratics", "partition": "iid"}, "data set 'quadratics' already comes as clients"),

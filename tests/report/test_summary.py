@@ -7,7 +7,7 @@ import pytest
 
 from driftless.errors import InputError
 from driftless.report.summary import Row, Summary, summarise
-from report.runs import Folder, write_run
+from report.runs import Folder, accuracies, write_run
 
 
 def row(summary: Summary, label: str) -> Row:
@@ -103,6 +103,14 @@ def test_the_target_that_the_runs_were_started_with_counts_as_given(folder: Fold
     runs = [folder(name, 0, [0.1, 0.4, 0.8], "run.target=0.4") for name in ("fedavg", "scaffold")]
     assert summarise(runs).targets[0][:2] == (0.4, "given")
     assert summarise(runs, target=0.7).targets[0].value == 0.7
+
+
+def test_the_target_of_a_comparison_counts_as_given_for_its_runs(tmp_path: Path):
+    runs = [write_run(tmp_path / name / "seed-0", [f"algorithm={name}"], accuracies([0.1, 0.4]))
+            for name in ("fedavg", "scaffold")]  # fmt: skip
+    assert summarise(runs).targets[0].rule == "fedavg"
+    (tmp_path / "comparison.json").write_text('{"runs": [], "target": 0.3}', encoding="utf-8")
+    assert summarise(runs).targets[0][:2] == (0.3, "given")
 
 
 def test_without_fedavg_the_target_is_nine_tenths_of_the_best_and_nothing_is_relative(folder: Folder):

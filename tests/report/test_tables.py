@@ -6,8 +6,8 @@ import io
 from rich.console import Console
 
 from driftless.experiment.stored import StoredRun
-from driftless.report.summary import summarise
-from driftless.report.tables import amount, cells, columns, csv_text, markdown_table, rich_table
+from driftless.report.summary import Spread, summarise
+from driftless.report.tables import amount, cells, columns, csv_text, markdown_table, number, rich_table
 from report.runs import Folder
 
 
@@ -92,4 +92,20 @@ def test_columns_without_content_are_left_out(folder: Folder):
 
 
 def test_amounts_keep_the_figures_that_matter():
-    assert [amount(v) for v in (0.123, 3.14159, 37.34, 1250.4, 3.14e9)] == ["0.12", "3.14", "37.3", "1,250", "3.1e+09"]
+    amounts = {
+        0: "0.00",
+        0.00314: "0.0031",
+        0.123: "0.12",
+        3.14159: "3.14",
+        37.34: "37.3",
+        1250.4: "1,250",
+        3.14e9: "3.1e+09",
+    }
+    assert {value: amount(value) for value in amounts} == amounts
+
+
+def test_a_mean_and_its_deviation_have_the_same_decimals():
+    cases = {(0.5, 0.01234): "0.5000 ± 0.0123", (37.34, 0.06): "37.3 ± 0.1", (1250.4, 3.2): "1,250 ± 3",
+             (3e9, 1e7): "3.0e+09 ± 1.0e+07", (2e-6, 1e-7): "2.00e-06 ± 1.00e-07"}  # fmt: skip
+    assert {pair: number(Spread(*pair, 3)).text for pair in cases} == cases
+    assert number(Spread(0.25, None, 1)).text == "0.2500"

@@ -182,7 +182,12 @@ def play(simulation: Simulation, plan: RoundPlan, state: State, rounds: int) -> 
 def norms(server: Server) -> dict[str, float]:
     """norm_x, and norm_h, norm_c, norm_m where the server keeps such a vector."""
     named = ((name.rpartition(".")[2], leaf) for name, leaf in named_leaves(server) if leaf.dim() and leaf.numel())
-    return {f"norm_{name}": float(leaf.norm()) for name, leaf in named if name in ("x", "h", "c", "m")}
+    # In double precision the norm of a huge but finite vector is finite, too.
+    return {
+        f"norm_{name}": float(torch.linalg.vector_norm(leaf, dtype=torch.float64))
+        for name, leaf in named
+        if name in ("x", "h", "c", "m")
+    }
 
 
 def events_of(t: int, result: RoundResult) -> list[Event]:

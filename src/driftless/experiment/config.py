@@ -220,14 +220,20 @@ def flatten(path: Path, tables: Mapping[str, Any]) -> Values:
 def parse_overrides(overrides: Iterable[str], below: Values) -> Values:
     """`["algorithm=adabest", "local.lr=0.1"]` as settings; `below` has the file's, which short keys may refer to."""
     pairs = [split_override(text) for text in overrides]
-    # Headlines first: `beta=0.9 algorithm=adabest` must know the algorithm to place `beta`.
     values: Values = {}
-    for key, value in sorted(pairs, key=lambda pair: pair[0].split(".")[0] not in HEADLINE):
+    for key, value in sorted(pairs, key=lambda pair: precedence(pair[0])):
         full = full_key(key, {**below, **values})
         if full in values:
             raise InputError(f"'{full}' is given twice on the command line; give it once.")
         values[full] = value
     return values
+
+
+def precedence(key: str) -> int:
+    """What decides which other keys exist comes first: `beta=0.9 algorithm=adabest` must know the algorithm."""
+    if key in HEADLINE or key in (f"{section}.{name}" for section, name in HEADLINE.items()):
+        return 0
+    return 1 if key in ("partition", "data.partition") else 2
 
 
 def split_override(text: str) -> tuple[str, Any]:

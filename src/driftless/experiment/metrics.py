@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +28,8 @@ def row_of(simulation: Simulation, config: Config, played: Played, previous: Map
         row["failure"] = int(halved(row, previous))
     if run.evaluate_every and (t % run.evaluate_every == 0 or t == run.rounds):
         row |= evaluation(simulation, played.state)
-    return row
+    # JSON has no infinity: what is not a number is left out, like what was not measured.
+    return {name: value for name, value in row.items() if math.isfinite(value)}
 
 
 def halved(row: Mapping[str, Any], previous: Mapping[str, Any] | None) -> bool:

@@ -116,7 +116,11 @@ def plan(file: Path | None, overrides: Iterable[str]) -> Plan:
     space = parse_space(options.space, values_of(base)) if options.space else default_space(values_of(base))
     check_ends(base, space, simulation)
     objective = "validation_loss" if simulation.federation.classes is None else "validation_accuracy"
-    title = file.stem if file else f"{base.config.data.name}-{base.config.algorithm.name.rpartition(':')[2]}"
+    title = (
+        file.stem.removeprefix("tune-")
+        if file
+        else f"{base.config.data.name}-{base.config.algorithm.name.rpartition(':')[2]}"
+    )
     trials, more = number_of_trials(options, space)
     return Plan(base, space, options, trials, objective, title, tuple(notes + more), output)
 

@@ -213,7 +213,7 @@ def required(module: str, extra: str) -> Any:
 
 
 def callback_from_file(text: str) -> Callback:
-    """An instance of a user's class, `my.py:MyCallback`, for `--callback`. Its errors are the user's: they are shown."""
+    """An instance of a user's class, `my.py:MyCallback`, for `--callback`. Its errors are not caught: they are bugs."""
     file, colon, name = text.rpartition(":")
     if not colon or not file.endswith(".py"):
         raise InputError(f"'{text}' is not of the form FILE.py:CLASS; write for example --callback my.py:MyCallback.")
@@ -240,7 +240,7 @@ def callback_classes(path: Path) -> dict[str, type[Callback]]:
     except Exception as error:
         raise InputError(f"'{path}' cannot be imported: {type(error).__name__}: {error}.") from error
     classes = {key: value for key, value in vars(module).items() if isinstance(value, type)}
-    return {key: cls for key, cls in classes.items() if issubclass(cls, Callback) and cls.__module__ == name}
+    return {key: cls for key, cls in classes.items() if issubclass(cls, Callback) and cls is not Callback}
 
 
 def flat(config: Config) -> dict[str, Any]:

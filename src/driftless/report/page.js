@@ -67,7 +67,8 @@
 
   // × where a seed is lost: after it the mean is over fewer.
   function lossTrace(series, index) {
-    const lost = series.seeds.flatMap((seeds, i) => (series.seeds[i + 1] < seeds ? [i] : []));
+    const last = data.curves[index].diverged ? series.mean.length - 1 : -1;
+    const lost = series.mean.flatMap((_, i) => (i === last || at(series.seeds, i + 1) < at(series.seeds, i) ? [i] : []));
     return {
       x: lost.map((i) => series.x[i]), y: lost.map((i) => series.mean[i]), type: "scatter", mode: "markers",
       marker: { symbol: "x", size: 9, color: colors.curves[index] }, hoverinfo: "skip", showlegend: false,
@@ -79,7 +80,7 @@
     return [
       ...(bands ? all.filter(([s]) => s.std !== 0).map(([s, i]) => bandTrace(s, colors.curves[i], log)) : []),
       ...all.map(([s, i]) => lineTrace(s, i, metric, axis)),
-      ...all.filter(([s]) => Array.isArray(s.seeds)).map(([s, i]) => lossTrace(s, i)),
+      ...all.filter(([s, i]) => Array.isArray(s.seeds) || data.curves[i].diverged).map(([s, i]) => lossTrace(s, i)),
     ];
   }
 

@@ -11,6 +11,7 @@ import numpy as np
 from driftless.report.curves import Band, Curve, band, metrics_of
 from driftless.report.names import AXES, PANELS, metric
 from driftless.report.partition import Partition
+from driftless.report.story import all_diverged
 from driftless.report.style import Style
 from driftless.report.summary import Summary
 
@@ -28,7 +29,13 @@ def chart_data(summary: Summary, styles: Sequence[Style], pictures: Sequence[Par
     series = {key: [series_of(curve, key, grids, known) for curve in curves] for key in keys}
     return {
         "curves": [
-            {"label": curve.label, "color": style.color, "dash": style.dash, "seeds": len(curve.runs)}
+            {
+                "label": curve.label,
+                "color": style.color,
+                "dash": style.dash,
+                "seeds": len(curve.runs),
+                "diverged": all_diverged(curve),
+            }
             for curve, style in zip(curves, styles, strict=True)
         ],
         "metrics": {key: metric_info(key, series[key]) for key in keys},

@@ -63,7 +63,7 @@ def describe(settings: Settings) -> dict[str, str]:
     clients = f", {get('data.clients')} clients" if get("data.clients") else ""
     known = ("data.name", "data.clients", "data.partition", "data.validation")
     options = [f"{k[5:]} = {short(v)}" for k, v in settings.items() if k.startswith("data.") and k not in known]
-    partition = ", ".join([str(get("data.partition") or "default partition"), *options])
+    partition = ", ".join([str(get("data.partition") or "default"), *options])
     length = f"{get('local.epochs')} epochs" if get("local.epochs") else f"{get('local.steps')} steps"
     batch = get("local.batch_size")
     local = [f"lr {short(get('local.lr'))}", length if get("local.epochs") or get("local.steps") else "one epoch"]
@@ -207,8 +207,12 @@ def events(curve: Curve) -> list[Note]:
 
 
 def fewer_seeds(curves: Iterable[Curve]) -> list[str]:
-    """The labels of curves whose band is over fewer seeds towards its end."""
-    return [curve.label for curve in curves if len({run.played for run in curve.runs}) > 1]
+    """The labels of curves that are over fewer seeds, or none, towards their end."""
+    return [curve.label for curve in curves if len({run.played for run in curve.runs}) > 1 or all_diverged(curve)]
+
+
+def all_diverged(curve: Curve) -> bool:
+    return all(run.status == "diverged" for run in curve.runs)
 
 
 def commands(curves: Sequence[Curve]) -> list[str]:

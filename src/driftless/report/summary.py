@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from driftless.errors import InputError, check_range
+from driftless.experiment.compare import COMPARISON, is_comparison
 from driftless.experiment.stored import StoredRun
 from driftless.report.curves import Curve, Floats, Run, group
 from driftless.report.names import AXES, HEADLINES, METRICS, Axis, Metric
@@ -174,9 +176,16 @@ def target_of(curves: Sequence[Curve], headline: Metric, given: float | None = N
 
 
 def stored_target(curves: Iterable[Curve], headline: Metric) -> float | None:
-    """The target that the runs were started with, if all have the same."""
-    found = {curve.settings.get("run.target") for curve in curves}
+    """The target that the runs, or the comparison they belong to, were started with, if all have the same."""
+    found = {started_with(run) for curve in curves for run in curve.runs}
     return found.pop() if len(found) == 1 and headline.key == "test_accuracy" else None
+
+
+def started_with(run: Run) -> float | None:
+    own, folder = run.stored.config.run.target, run.stored.path.parent.parent  # <comparison>/<algorithm>/<seed>
+    if own is not None or not is_comparison(folder):
+        return own
+    return json.loads((folder / COMPARISON).read_text(encoding="utf-8")).get("target")
 
 
 def best_baseline(curves: Iterable[Curve], headline: Metric) -> Curve | None:

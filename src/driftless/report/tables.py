@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 NOTHING = "–"
+LARGE = 1e7
+"""From here on, powers of ten are easier to read."""
 COMPACT = ("label", "final", "best", "rounds", "megabytes", "norm", "failures", "diverged")
 """What fits into a terminal."""
 
@@ -109,24 +111,24 @@ def target_cell(row: Row) -> Cell:
 def number(value: Spread | None, digits: int = 4) -> Cell:
     if value is None:
         return Cell(NOTHING)
-    texts = [amount(v) if abs(value.mean) >= 10 else fixed(v, digits) for v in value[:2] if v is not None]
-    return Cell(" ± ".join(texts), value.mean)
+    size = abs(value.mean)
+    small = f".{digits}f" if size == 0 or size >= 10**-digits else ".2e"
+    form = small if size < 10 else ".1f" if size < 1000 else ",.0f" if size < LARGE else ".1e"
+    # mean and deviation with the same number of decimals
+    return Cell(" ± ".join(f"{v:{form}}" for v in value[:2] if v is not None), value.mean)
 
 
 def count(value: int | None) -> Cell:
     return Cell(NOTHING) if value is None else Cell(f"{value}", value)
 
 
-def fixed(value: float, digits: int = 4) -> str:
-    """Four decimals; very small numbers keep their figures."""
-    return f"{value:.{digits}f}" if value == 0 or abs(value) >= 10**-digits else f"{value:.2e}"
-
-
 def amount(value: float) -> str:
-    """0.12, 37.3, 1,250, 3.1e+09."""
-    if abs(value) >= 1e7:
-        return f"{value:.1e}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+    """0.0031, 0.12, 37.3, 1,250, 3.1e+09."""
+    size = abs(value)
+    form = (
+        ".2g" if 0 < size < 0.1 else ".2f" if size < 10 else ".1f" if size < 1000 else ",.0f" if size < LARGE else ".1e"
+    )
+    return f"{value:{form}}"
 
 
 def rounds(value: float) -> str:
