@@ -27,10 +27,10 @@ from driftless.experiment.config import Resolved
 from driftless.experiment.stored import StoredRun
 
 SMALL = [
-    "data=digits", "data.clients=20", "model=logistic", "cohort=5", "engine=block", "epochs=2", "batch_size=20",
+    "data=digits", "data.clients=20", "model=logistic", "cohort=5", "engine=block", "epochs=1", "batch_size=40",
     "rounds=8", "checkpoint_every=3",
 ]  # fmt: skip
-"""What most runs of the tests are like; 20 ms a run."""
+"""What most runs of the tests are like: two local steps of five clients a round."""
 DIVERGING = ["batch_size=none", "epochs=1", "weight_decay=1e7", "rounds=14"]
 """The model grows by a factor of a million a round; rounds 7, 8 and 9 are lost."""
 

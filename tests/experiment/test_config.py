@@ -414,7 +414,7 @@ def test_a_configured_run_is_what_simulate_runs_with_the_same_settings(tmp_path)
     federation = load("digits", clients=20, partition="dirichlet", alpha=0.5, seed=2)
     result = simulate(
         ALGORITHMS["scaffold"](server_lr=0.9), federation, "logistic", rounds=8, cohort=5,
-        local=LocalTraining(lr=0.05, epochs=2, batch_size=20), weighting="examples", seed=2, engine="block",
+        local=LocalTraining(lr=0.05, epochs=1, batch_size=40), weighting="examples", seed=2, engine="block",
         dtype=torch.float64, server=ServerSchedule(warmup_rounds=3),
     )  # fmt: skip
     assert torch.equal(saved(tmp_path / "run")["server.x"], result.x)

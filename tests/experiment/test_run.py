@@ -367,7 +367,7 @@ def test_the_stopping_rules_are_what_their_words_say(accuracies, patience, targe
 
 
 STOPPING = {
-    "target": ["rounds=20", "lr=0.05", "target=0.65", "stop_at_target=true"],
+    "target": ["rounds=20", "lr=0.2", "target=0.65", "stop_at_target=true"],
     "patience": ["rounds=20", "lr=1e-9", "patience=5"],
     "divergence": DIVERGING,
 }

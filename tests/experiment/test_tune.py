@@ -124,6 +124,8 @@ def test_clients_are_held_out_by_default_and_the_user_is_told(tmp_path: Path):
     plan = tune.plan(None, TINY)
     assert plan.base.config.data.validation == 0.2
     assert "20% of them" in plan.notes[0]
+    with pytest.raises(InputError, match="a cohort of 20 clients is larger than .* no clients were held out: 20% of them"):
+        tune.plan(None, tiny("cohort=20"))
     assert not tune.plan(None, tiny("data.validation=3")).notes
     outcome = search(tmp_path / "a", "trials=1", "validation=3")
     assert build.federation_of(runs(outcome.folder)[0].config).clients == 17
@@ -140,7 +142,7 @@ def test_several_seeds_are_runs_of_one_trial_and_their_mean_counts(tmp_path: Pat
 
 def test_every_algorithm_has_a_default_space_that_it_accepts():
     for name in ALGORITHMS:
-        space = tune.plan(None, ["clients=10", f"algorithm={name}"]).space
+        space = tune.plan(None, ["clients=15", f"algorithm={name}"]).space
         assert ("local.lr" in space) == (name != "fedsgd"), name
         assert all(isinstance(dim, Range) for dim in space.values())
     assert list(tune.plan(None, tiny("algorithm=adabest")).space) == [

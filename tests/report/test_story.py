@@ -44,8 +44,8 @@ def test_the_facts_say_what_was_run_and_what_differs(folder: Folder):
     assert found["Data"] == "digits, 100 clients"
     assert found["Partition"] == "dirichlet, alpha = 0.3"
     assert found["Cohort"] == "0.1 of the clients a round"
-    assert found["Local training"] == "differs between the curves, see below"
-    assert found["Seeds"] == "differs between the curves"
+    assert found["Local training"] == "lr differs, 5 epochs, batches of 10"
+    assert found["Seeds"] == "differs"
     assert found["Runs"] == "4"
     assert dict(facts(group(runs[:3])))["Local training"] == "lr 0.1, 5 epochs, batches of 10"
     assert dict(facts(group(runs[:3])))["Seeds"] == "0 to 2"
@@ -54,7 +54,10 @@ def test_the_facts_say_what_was_run_and_what_differs(folder: Folder):
 def test_settings_are_parted_into_those_that_differ_and_those_in_common(folder: Folder):
     runs = [folder("fedavg", 0, [0.1]), folder("ghbm", 0, [0.1], "algorithm.tau=5", "local.lr=0.3")]
     differing, common = settings_tables(group(runs))
-    assert {s.key: s.values for s in differing} == {"algorithm.tau": ["default", "5"], "local.lr": ["0.1", "0.3"]}
+    assert {s.key: s.values for s in differing} == {
+        "algorithm options": ["default", "tau = 5"],
+        "local.lr": ["0.1", "0.3"],
+    }
     keys = {setting.key for setting in common}
     assert "run.rounds" in keys
     assert not keys & {"run.seed", "data.seed", "run.output", "engine.kind", "algorithm.name", "local.lr"}
@@ -73,6 +76,11 @@ def test_a_lead_within_the_spread_is_not_called_one(folder: Folder):
         folder(name, s, [0.5, 0.5 + s / 10 + more]) for s in (0, 1) for name, more in (("fedavg", 0), ("ghbm", 0.01))
     ]
     assert "fedavg (0.5500 ± 0.0707) is no further away than the seeds spread" in findings(summarise(runs))[0]
+
+
+def test_a_comparison_with_a_fedavg_that_misses_the_target_is_called_a_bound(folder: Folder):
+    runs = [folder("fedavg", 0, [0.1] * 4), folder("ghbm", 0, [0.1, 0.8, 0.8, 0.8])]
+    assert "after 2.0 rounds: at most 0.50x the rounds and 0.50x" in findings(summarise(runs, target=0.5))[1]
 
 
 def test_a_lead_of_single_seeds_says_that_it_shows_little(folder: Folder):
@@ -133,6 +141,25 @@ def test_the_command_of_a_comparison_plans_the_same_runs(folder: Folder):
     assert seeds == [("fedavg", 2), ("fedavg", 3), ("ghbm", 2), ("ghbm", 3)]
     ours = {str(identity(settings_of(run.config))) for run in runs}
     assert {str(identity(settings_of(resolved.config))) for resolved in planned} == ours
+
+
+def test_curves_with_settings_of_their_own_have_a_command_each_that_plans_the_same_runs(folder: Folder):
+    own = {"fedavg": ["local.lr=0.2"], "ghbm": ["algorithm.tau=5", "data.seed=3"]}
+    runs = [folder(name, s, [0.1], *settings) for name, settings in own.items() for s in (0, 1)]
+    found = commands(group(runs))
+    assert len(found) == 2
+    for command, name, stored in zip(found, own, (runs[:2], runs[2:]), strict=True):
+        program, verb, algorithm, *overrides = shlex.split(command)
+        assert (program, verb, algorithm) == ("driftless", "compare", name)
+        planned = [resolved.config for resolved in comparing.plan([name], None, overrides).runs.values()]
+        for again, run in zip(planned, stored, strict=True):
+            assert identity(settings_of(again)) == identity(settings_of(run.config))
+            assert (again.run.seed, again.data.seed) == (run.config.run.seed, run.config.data.seed)
+
+
+def test_seeds_that_do_not_follow_one_another_are_runs(folder: Folder):
+    found = commands(group([folder("fedavg", s, [0.1]) for s in (1, 4)]))
+    assert found == ["driftless run run.rounds=1 run.seed=1", "driftless run run.rounds=1 run.seed=4"]
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def plan(file: Path | None, overrides: Iterable[str]) -> Plan:
     base = with_values(base, {"run.output": None}, "the search")
     check_stopping(base.config)
     base, notes = hold_out(base)
-    simulation = simulation_of(base.config)
+    simulation = checked(base.config, notes)
     space = parse_space(options.space, values_of(base)) if options.space else default_space(values_of(base))
     check_ends(base, space, simulation)
     objective = "validation_loss" if simulation.federation.classes is None else "validation_accuracy"
@@ -196,6 +196,14 @@ def hold_out(base: Resolved) -> tuple[Resolved, list[str]]:
         "Set data.validation to hold out others."
     )
     return with_values(base, {"data.validation": HELD_OUT}, "the search"), [note]
+
+
+def checked(config: Config, notes: list[str]) -> Simulation:
+    """With fewer clients to train on, a cohort may have become too large: then say why they are fewer."""
+    try:
+        return simulation_of(config)
+    except InputError as error:
+        raise InputError(" ".join([str(error), *notes])) from None
 
 
 def values_of(resolved: Resolved) -> Values:

@@ -14,10 +14,13 @@ import math
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,11 +128,6 @@ class Shared:
         best = self.best.value
         progress(self.rounds.value, f"best {abs(best):.4f}" if math.isfinite(best) else "")
 
-    def stopped(self) -> bool:
-        """The parent said so, or is dead: its place may be taken by another call already."""
-        parent = multiprocessing.parent_process()
-        return bool(self.stop.value) or (parent is not None and not parent.is_alive())
-
 
 def in_this_process(plan: Plan, folder: Path, shared: Shared, progress: Progress) -> None:
     try:
@@ -163,16 +161,21 @@ def _start_worker(plan: Plan, folder: Path, shared: Shared) -> None:
     global _part
     _part = plan, folder, shared
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever; its trial is resumed like any killed one."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait_for([parent.sentinel])
+    os._exit(1)
 
 
 def _work() -> None:
     assert _part is not None
-    try:
+    with suppress(running.Interrupted):  # at the parent's wish
         work(*_part, lambda: None)
-    except running.Interrupted:
-        parent = multiprocessing.parent_process()
-        if parent is not None and not parent.is_alive():
-            os._exit(1)  # nobody reads our answer: waiting for more work would be for ever
 
 
 def work(plan: Plan, folder: Path, shared: Shared, tick: Callable[[], object]) -> None:
@@ -180,7 +183,7 @@ def work(plan: Plan, folder: Path, shared: Shared, tick: Callable[[], object]) -
     from driftless.experiment import study as memory
 
     study = memory.open_study(plan, folder)
-    while not shared.stopped() and (claim := memory.claim(study, plan, folder)) is not None:
+    while not shared.stop.value and (claim := memory.claim(study, plan, folder)) is not None:
         watch = Watch(shared, tick)
         try:
             value, rounds = play(plan, claim, watch)
@@ -265,7 +268,7 @@ class Watch(Callback):
     def on_round(self, record: Record) -> None:
         self._count(1)
         self._tick()
-        if self._shared.stopped():
+        if self._shared.stop.value:
             signal.raise_signal(signal.SIGTERM)  # the run saves itself after this round
 
     def _count(self, rounds: int) -> None:

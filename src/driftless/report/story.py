@@ -13,11 +13,12 @@ from driftless.report.names import short
 from driftless.report.summary import Row, Summary
 from driftless.report.tables import times
 
-VARIES = "differs between the curves, see below"
+VARIES = "differs"
 SHOWN = 6
 """Runs, rounds or clients that are named before "and 12 more"."""
 
 LONGEST = 1000
+ALGORITHM = "algorithm."
 
 
 class Setting(NamedTuple):
@@ -48,36 +49,48 @@ def facts(curves: Sequence[Curve], clients: int | None = None) -> list[tuple[str
     `clients` is their number where the settings leave it to the data set.
     """
     described = [
-        describe({**curve.settings, "data.clients": curve.settings["data.clients"] or clients}) for curve in curves
+        describe(curve.settings | {"data.clients": curve.settings.get("data.clients") or clients}) for curve in curves
     ]
-    lines = [(name, text if all(d[name] == text for d in described) else VARIES) for name, text in described[0].items()]
+    lines = [(name, common([each[name] for each in described])) for name in described[0]]
     seeds = list(dict.fromkeys(tuple(curve.seeds) for curve in curves))
     runs = sum(len(curve.runs) for curve in curves)
-    text = numbers(seeds[0]) if len(seeds) == 1 else VARIES.removesuffix(", see below")
-    return [*lines, ("Seeds", text), ("Runs", f"{runs}")]
+    return [*lines, ("Seeds", numbers(seeds[0]) if len(seeds) == 1 else VARIES), ("Runs", f"{runs}")]
 
 
-def describe(settings: Settings) -> dict[str, str]:
-    """The settings that a reader asks for first."""
+def common(parts: Sequence[dict[str, str]]) -> str:
+    """The parts that all curves share, and the names of those that differ."""
+    names = dict.fromkeys(name for each in parts for name in each)
+    texts = {name: {each.get(name) for each in parts} for name in names}
+    return ", ".join(parts[0][name] if len(found) == 1 else f"{name} {VARIES}" for name, found in texts.items())
+
+
+def describe(settings: Settings) -> dict[str, dict[str, str]]:
+    """The settings that a reader asks for first, in parts that may differ each for itself."""
     get = settings.get
-    clients = f", {get('data.clients')} clients" if get("data.clients") else ""
+    data = {"data set": str(get("data.name"))}
+    data |= {"clients": f"{get('data.clients')} clients"} if get("data.clients") else {}
     known = ("data.name", "data.clients", "data.partition", "data.validation")
-    options = [f"{k[5:]} = {short(v)}" for k, v in settings.items() if k.startswith("data.") and k not in known]
-    partition = ", ".join([str(get("data.partition") or "default"), *options])
-    length = f"{get('local.epochs')} epochs" if get("local.epochs") else f"{get('local.steps')} steps"
-    batch = get("local.batch_size")
-    local = [f"lr {short(get('local.lr'))}", length if get("local.epochs") or get("local.steps") else "one epoch"]
-    local.append(f"batches of {batch}" if batch else "full batch")
-    local += [f"lr decay {short(get('local.lr_decay'))}"] if get("local.lr_decay", 1.0) != 1.0 else []
-    local += [f"weight decay {short(get('local.weight_decay'))}"] if get("local.weight_decay") else []
+    options = {k[5:]: f"{k[5:]} = {short(v)}" for k, v in settings.items() if k.startswith("data.") and k not in known}
     return {
-        "Data": f"{get('data.name')}{clients}",
-        "Partition": partition,
-        "Model": str(get("model.name")),
-        "Cohort": cohort_text(get("run.cohort")),
-        "Rounds": f"{get('run.rounds')}",
-        "Local training": ", ".join(local),
+        "Data": data,
+        "Partition": {"partition": str(get("data.partition") or "default")} | options,
+        "Model": {"model": str(get("model.name"))},
+        "Cohort": {"cohort": cohort_text(get("run.cohort"))},
+        "Rounds": {"number": f"{get('run.rounds')}"},
+        "Local training": describe_local(settings),
     }
+
+
+def describe_local(settings: Settings) -> dict[str, str]:
+    get = settings.get
+    epochs, steps, batch = get("local.epochs"), get("local.steps"), get("local.batch_size")
+    parts = {"lr": f"lr {short(get('local.lr'))}"}
+    parts["length"] = f"{epochs} epochs" if epochs else f"{steps} steps" if steps else "one epoch"
+    parts["batch size"] = f"batches of {batch}" if batch else "full batch"
+    parts |= {"lr decay": f"lr decay {short(get('local.lr_decay'))}"} if get("local.lr_decay", 1.0) != 1.0 else {}
+    return parts | (
+        {"weight decay": f"weight decay {short(get('local.weight_decay'))}"} if get("local.weight_decay") else {}
+    )
 
 
 def cohort_text(cohort: object) -> str:
@@ -91,15 +104,20 @@ def cohort_text(cohort: object) -> str:
 def settings_tables(curves: Sequence[Curve]) -> tuple[list[Setting], list[Setting]]:
     """(those that differ between the curves, with a value for each; those that all share).
 
-    The algorithm's name is in neither when it differs, as the labels show it.
+    Of the algorithm, whose name the labels show, the options that differ are one setting: few algorithms share them.
     """
     settings = [curve.settings for curve in curves]
     differ = differences(settings)
-    differing = [Setting(key, [shown(each, key) for each in settings]) for key in differ if key != "algorithm.name"]
-    common = [
-        Setting(key, [short(value)]) for key, value in settings[0].items() if key not in differ and is_experiment(key)
-    ]
-    return differing, common
+    options = [key for key in differ if key.startswith(ALGORITHM) and key != f"{ALGORITHM}name"]
+    differing = [Setting("algorithm options", [options_text(each, options) for each in settings])] if options else []
+    differing += [Setting(k, [shown(each, k) for each in settings]) for k in differ if not k.startswith(ALGORITHM)]
+    shared = [Setting(k, [short(v)]) for k, v in settings[0].items() if k not in differ and is_experiment(k)]
+    return differing, shared
+
+
+def options_text(settings: Settings, keys: Iterable[str]) -> str:
+    given = [f"{key.removeprefix(ALGORITHM)} = {short(settings[key])}" for key in keys if key in settings]
+    return ", ".join(given) or "default"
 
 
 def findings(summary: Summary) -> list[str]:
@@ -136,18 +154,22 @@ def spread_text(row: Row) -> str:
 
 def soonest(summary: Summary) -> list[str]:
     """Which curve reaches the target first, when there is a FedAvg to compare it with."""
+    (target,) = summary.targets or [None]
+    if target is None or target.baseline is None:
+        return []
     costs = [(row.costs["rounds"], row) for row in summary.rows if "rounds" in row.costs]
     whole = [(cost.value, cost, row) for cost, row in costs if cost.reached == cost.seeds and cost.relative is not None]
-    if not whole or not summary.targets[0].baseline:
+    if not whole:
         return []
     _, cost, row = min(whole, key=lambda entry: entry[0])
-    if row.label == summary.targets[0].baseline:
-        return [f"Nothing reaches {summary.targets[0].value:.4g} sooner than {row.label}."]
+    if row.label == target.baseline:
+        return [f"Nothing reaches {target.value:.4g} sooner than {row.label}."]
     sent = row.costs.get("megabytes")
     traffic = f" and {times(sent.relative)} the traffic" if sent and sent.relative is not None else ""
+    bound = "at most " if cost.bound else ""
     return [
-        f"{row.label} reaches {summary.targets[0].value:.4g} first, after {cost.value:.1f} rounds: "
-        f"{times(cost.relative or 0)} the rounds{traffic} of {summary.targets[0].baseline}."
+        f"{row.label} reaches {target.value:.4g} first, after {cost.value:.1f} rounds: "
+        f"{bound}{times(cost.relative or 0)} the rounds{traffic} of {target.baseline}."
     ]
 
 
@@ -216,19 +238,43 @@ def all_diverged(curve: Curve) -> bool:
 
 
 def commands(curves: Sequence[Curve]) -> list[str]:
-    """One comparison where the curves differ in nothing but the algorithm, otherwise a run for each curve and seed."""
-    differ = set(differences([curve.settings for curve in curves]))
-    seeds = curves[0].seeds
-    in_a_row = seeds == list(range(seeds[0], seeds[0] + len(seeds)))
-    alike = all(curve.seeds == seeds for curve in curves) and in_a_row
-    fixed_data = {run.stored.config.data.seed for curve in curves for run in curve.runs}
-    names = [curve.algorithm for curve in curves]
-    if differ <= {"algorithm.name"} and alike and len(fixed_data) == 1 and len(curves) > 1:
-        own = [*overrides(curves[0].settings), *([f"data.seed={s}" for s in fixed_data if s is not None])]
-        first = [f"seed={seeds[0]}"] if seeds[0] else []
-        own = [text for text in own if not text.startswith("algorithm.name=")]
-        return [line(["driftless", "compare", *names, *own, *first, f"seeds={len(seeds)}"])]
-    return [run_command(run) for curve in curves for run in curve.runs]
+    """One comparison where the curves differ in nothing but the algorithm, otherwise one for each curve.
+
+    Seeds that do not follow one another, and single ones, are runs.
+    """
+    differ = differences([curve.settings for curve in curves])
+    seeds = {(tuple(curve.seeds), data_seed(curve)) for curve in curves}
+    if differ == [f"{ALGORITHM}name"] and len(seeds) == 1 and in_a_row(curves[0].seeds):
+        text = compare_command([curve.algorithm for curve in curves], curves[0])
+        if len(text) <= LONGEST:
+            return [text]
+    return [command for curve in curves for command in curve_commands(curve)]
+
+
+def curve_commands(curve: Curve) -> list[str]:
+    """Of a curve that nothing can be compared with."""
+    if len(curve.seeds) > 1 and in_a_row(curve.seeds) and data_seed(curve) != VARIES:
+        text = compare_command([curve.algorithm], curve)
+        if len(text) <= LONGEST:
+            return [text]
+    return [run_command(run) for run in curve.runs]
+
+
+def compare_command(algorithms: Sequence[str], curve: Curve) -> str:
+    fixed = data_seed(curve)
+    own = [text for text in overrides(curve.settings) if not text.startswith(f"{ALGORITHM}name=")]
+    own += [f"data.seed={fixed}"] if fixed is not None else []
+    own += [f"seed={curve.seeds[0]}"] if curve.seeds[0] else []
+    return line(["driftless", "compare", *algorithms, *own, f"seeds={len(curve.seeds)}"])
+
+
+def data_seed(curve: Curve) -> int | str | None:
+    found = {run.stored.config.data.seed for run in curve.runs}
+    return found.pop() if len(found) == 1 else VARIES
+
+
+def in_a_row(values: Sequence[int]) -> bool:
+    return list(values) == list(range(values[0], values[0] + len(values)))
 
 
 def run_command(run: Run) -> str:
@@ -258,8 +304,7 @@ def listed(words: Sequence[str]) -> str:
 
 def numbers(values: Sequence[int]) -> str:
     """0, 1, 2 -> "0 to 2"."""
-    in_a_row = list(values) == list(range(values[0], values[0] + len(values)))
-    return f"{values[0]} to {values[-1]}" if in_a_row and len(values) > 2 else ", ".join(map(str, values))
+    return f"{values[0]} to {values[-1]}" if in_a_row(values) and len(values) > 2 else ", ".join(map(str, values))
 
 
 def some(values: Sequence[int]) -> str:
