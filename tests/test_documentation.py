@@ -10,7 +10,7 @@ import pytest
 
 from driftless.algorithms import ALGORITHMS
 from driftless.cli import app, sort_words
-from driftless.experiment import compare, config
+from driftless.experiment import compare, config, tune
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -60,6 +60,9 @@ def test_the_printed_command_is_understood(command: str, monkeypatch: pytest.Mon
     elif name == "compare":
         algorithms, file, overrides = sort_words(words)
         compare.plan(algorithms, file, [word for word in overrides if not word.startswith("output=")])
+    elif name == "tune":
+        _, file, overrides = sort_words(words)
+        tune.plan(file, overrides)
     elif name == "cost":
         assert set(words) <= set(ALGORITHMS)
 

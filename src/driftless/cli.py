@@ -17,6 +17,9 @@ from driftless.errors import InputError, unknown
 from driftless.experiment import compare as comparing
 from driftless.experiment import config as configuration
 from driftless.experiment import run as running
+from driftless.experiment import trackers
+from driftless.experiment import tune as searching
+from driftless.experiment.callbacks import Callback
 from driftless.experiment.stored import StoredRun, find_runs
 
 app = typer.Typer(
@@ -32,6 +35,14 @@ Names = Annotated[
     list[str] | None, typer.Argument(metavar="[ALGORITHM]... [CONFIG.toml] [KEY=VALUE]...", show_default=False)
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no closing words.")]
+Track = Annotated[
+    list[str] | None, typer.Option("--track", help="Follow the run in tensorboard or mlflow.", show_default=False)
+]
+Callbacks = Annotated[
+    list[str] | None,
+    typer.Option("--callback", metavar="FILE.py:CLASS", help="Your own Callback.", show_default=False),
+]
+Jobs = Annotated[int | None, typer.Option(help="Runs at the same time. Default: the number of cores.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 
 
@@ -68,15 +79,16 @@ def run(
     words: Words = None,
     print_config: Annotated[bool, typer.Option("--print-config", help="Show every setting and its source.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Run again; keeps the old run under another name.")] = False,
+    track: Track = None,
+    callback: Callbacks = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Run one experiment: driftless run algorithm=adabest data=digits rounds=60 cohort=10 seed=3"""
     algorithms, file, overrides = sort_words(words or [])
-    if algorithms:
-        raise InputError(f"'{algorithms[0]}' is not key=value or a .toml file; did you mean algorithm={algorithms[0]}?")
-    if file and "compare" in configuration.read_toml(file):
-        raise InputError(f"{file} describes a comparison; use: driftless compare {file}")
+    refuse_names(algorithms)
+    refuse_tables(file, "compare", "tune")
+    listeners = listeners_of(track, callback)
     resolved = configuration.resolve(file, overrides)
     if print_config:
         say(configuration.to_toml(resolved))
@@ -86,26 +98,33 @@ def run(
     if again and (old := running.set_aside(directory)):
         say(f"the old run is now {old}")
     with rounds_bar(config.algorithm.name, config.run.rounds, quiet or as_json) as bar:
-        stored = running.start(resolved, directory, [ShowProgress(bar)])
+        stored = running.start(resolved, directory, [ShowProgress(bar), *listeners])
     conclude(stored, quiet, as_json)
 
 
 @app.command()
 def resume(
-    directory: Annotated[Path, typer.Argument(help="A run, or a comparison, that was interrupted.")],
-    jobs: Annotated[int | None, typer.Option(help="Of a comparison: runs at the same time.")] = None,
+    directory: Annotated[Path, typer.Argument(help="A run, a comparison or a search that was interrupted.")],
+    jobs: Jobs = None,
+    track: Track = None,
+    callback: Callbacks = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Continue an interrupted run or comparison, to the same bits as if it had never stopped."""
+    """Continue an interrupted run, comparison or search, to the same bits as if it had never stopped."""
+    if searching.is_study(directory):
+        finish_search(searching.read_plan(directory), directory, jobs, quiet, as_json)
+        return
     if comparing.is_comparison(directory):
         finish_comparison(comparing.read_comparison(directory), directory, jobs, quiet, as_json)
         return
     rounds = StoredRun(directory).config.run.rounds if (directory / "config.toml").exists() else 0
+
+    def tell(problem: str) -> None:
+        err.print(f"a checkpoint could not be used, an older one is: {problem}", markup=False, soft_wrap=True)
+
     with rounds_bar(directory.name, rounds, quiet or as_json) as bar:
-        stored, damaged = running.resume(directory, [ShowProgress(bar)])
-    for problem in damaged:
-        err.print(f"a checkpoint could not be used, an older one was: {problem}", markup=False, soft_wrap=True)
+        stored, _ = running.resume(directory, [ShowProgress(bar), *listeners_of(track, callback)], tell)
     conclude(stored, quiet, as_json)
 
 
@@ -129,22 +148,22 @@ def conclude(stored: StoredRun, quiet: bool, as_json: bool) -> None:
 @app.command()
 def compare(
     names: Names = None,
-    jobs: Annotated[int | None, typer.Option(help="Runs at the same time. Default: the number of cores.")] = None,
+    jobs: Jobs = None,
+    full: Annotated[bool, typer.Option("--full", help="All columns: costs in examples and time, last rounds.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Compare algorithms over seeds: driftless compare fedavg scaffold adabest rounds=100 seeds=3 target=0.9"""
     algorithms, file, overrides = sort_words(names or [])
-    outputs = [word for word in overrides if word.partition("=")[0] in ("output", "run.output")]
-    comparison = comparing.plan(algorithms, file, [word for word in overrides if word not in outputs])
+    refuse_tables(file, "tune")
+    comparison = comparing.plan(algorithms, file, overrides)
     title = file.stem if file else next(iter(comparison.runs.values())).config.data.name
-    default = running.free_name(Path("runs") / f"compare-{title}")
-    folder = Path(outputs[-1].partition("=")[2]) if outputs else default
-    finish_comparison(comparison, folder, jobs, quiet, as_json)
+    folder = comparison.output or running.free_name(Path("runs") / f"compare-{title}")
+    finish_comparison(comparison, folder, jobs, quiet, as_json, full)
 
 
 def finish_comparison(
-    comparison: comparing.Comparison, folder: Path, jobs: int | None, quiet: bool, as_json: bool
+    comparison: comparing.Comparison, folder: Path, jobs: int | None, quiet: bool, as_json: bool, full: bool = False
 ) -> None:
     from driftless.report import summary, tables  # plotting libraries are slow to import: only where they are needed
 
@@ -158,9 +177,43 @@ def finish_comparison(
     if as_json:
         print(json.dumps({"directory": str(folder), "algorithms": [tables.record(row, summed) for row in summed.rows]}))  # noqa: T201
         return
-    out.print(tables.rich_table(summed))
+    out.print(tables.rich_table(summed, full))
     if not quiet:
         say(f"saved in {folder}; next: driftless report {folder}")
+
+
+@app.command()
+def tune(words: Words = None, jobs: Jobs = None, quiet: Quiet = False, as_json: Json = False) -> None:
+    """Search hyper-parameters on held-out clients: driftless tune algorithm=adabest trials=20 space.beta=[0.5,0.8]"""
+    algorithms, file, overrides = sort_words(words or [])
+    refuse_names(algorithms)
+    plan = searching.plan(file, overrides)
+    finish_search(plan, plan.folder, jobs, quiet, as_json)
+
+
+def finish_search(plan: searching.Plan, folder: Path, jobs: int | None, quiet: bool, as_json: bool) -> None:
+    from driftless.report.search_plot import write_search_plot
+
+    if not (quiet or as_json):
+        for note in plan.notes:
+            say(note)
+    with rounds_bar(f"{plan.trials} trials", plan.rounds, quiet or as_json) as bar:
+        try:
+            outcome = searching.execute(plan, folder, bar, jobs)
+        except KeyboardInterrupt:
+            err.print(f"stopped; continue with: driftless resume {folder}", markup=False, soft_wrap=True)
+            raise typer.Exit(130) from None
+    if outcome.best is None:
+        raise InputError(
+            f"no trial in '{folder}' ended well; try a space with smaller learning rates (space.local.lr)."
+        )
+    write_search_plot(outcome)
+    if as_json:
+        print(json.dumps(searching.as_json(outcome)))  # noqa: T201
+        return
+    out.print(searching.rich_table(outcome))
+    if not quiet:
+        say(f"saved in {folder}, with search.png; next: driftless run {folder}/best.toml")
 
 
 @app.command()
@@ -223,6 +276,24 @@ def list_(what: Annotated[str, typer.Argument(help="algorithms, datasets, models
     table, usage = LISTS[what]
     out.print(table())
     say(f"use one: driftless run {usage}")
+
+
+def listeners_of(track: list[str] | None, callback: list[str] | None) -> list[Callback]:
+    """The trackers and the user's own callbacks."""
+    return [*map(trackers.tracker, track or []), *map(trackers.callback_from_file, callback or [])]
+
+
+def refuse_names(words: Sequence[str]) -> None:
+    if words:
+        raise InputError(f"'{words[0]}' is not key=value or a .toml file; did you mean algorithm={words[0]}?")
+
+
+def refuse_tables(file: Path | None, *commands: str) -> None:
+    """A file that describes a comparison or a search is not run as something else."""
+    tables = configuration.read_toml(file) if file else {}
+    for command in commands:
+        if command in tables:
+            raise InputError(f"{file} has a table [{command}]; use: driftless {command} {file}")
 
 
 def sort_words(words: Sequence[str]) -> tuple[list[str], Path | None, list[str]]:

@@ -33,8 +33,9 @@ class Diverged(RuntimeError):
 def unknown(kind: str, given: str, allowed: Iterable[str]) -> InputError:
     """`unknown algorithm 'scafold'; did you mean 'scaffold'? ...`: one wording for every misspelt name."""
     names = sorted(allowed)
-    near = difflib.get_close_matches(given.lower(), names, n=1, cutoff=0.5)
-    hint = f"; did you mean '{near[0]}'?" if near else "."
+    by_lower = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(given.lower(), by_lower, n=1, cutoff=0.5)
+    hint = f"; did you mean '{by_lower[near[0]]}'?" if near else "."
     return InputError(f"unknown {kind} '{given}'{hint} Allowed: {', '.join(names)}.")
 
 

@@ -14,17 +14,18 @@ from typing import Any
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 from rich.console import Console
 
 from driftless.algorithms import ALGORITHMS
 from driftless.errors import InputError
-from driftless.experiment import build, tune
+from driftless.experiment import build, search_plan, tune
 from driftless.experiment import run as running
 from driftless.experiment.config import resolve
 from driftless.experiment.search_space import Choices, Range
 from driftless.experiment.stored import StoredRun, find_runs
-from driftless.report.search_plot import is_log, write_search_plot
+from driftless.report.search_plot import draw_parameter, write_search_plot
 
 pytest.importorskip("optuna")
 
@@ -65,12 +66,12 @@ def test_a_grid_tries_every_point_once(tmp_path: Path):
     assert [trial.number for trial in outcome.trials] == list(range(6))
 
 
-@pytest.mark.parametrize("sampler", ["random", "tpe"])
-def test_the_same_seed_suggests_the_same_also_when_the_search_is_continued(tmp_path: Path, sampler: str):
+@pytest.mark.parametrize(("sampler", "trials"), [("random", 5), ("tpe", 12)])  # TPE begins with ten at random
+def test_the_same_seed_suggests_the_same_also_when_the_search_is_continued(tmp_path: Path, sampler: str, trials: int):
     chosen = ["rounds=1", "clients=10", f"sampler={sampler}", "algorithm=fedprox", "pruner=none"]
-    at_once = search(tmp_path / "a", *chosen, "trials=12")  # TPE draws at random before its eleventh trial
-    search(tmp_path / "b", *chosen, "trials=4")
-    continued = search(tmp_path / "b", *chosen, "trials=12")
+    at_once = search(tmp_path / "a", *chosen, f"trials={trials}")
+    search(tmp_path / "b", *chosen, "trials=3")
+    continued = search(tmp_path / "b", *chosen, f"trials={trials}")
     assert params(at_once) == params(continued)
     assert values(at_once) == values(continued)
     other = search(tmp_path / "c", *chosen, "trials=1", "seed=1")
@@ -112,19 +113,22 @@ def test_the_objective_does_not_depend_on_the_test_set(tmp_path: Path, monkeypat
 
 
 def test_the_objective_is_the_mean_of_the_last_evaluations_and_of_minus_the_loss_for_numbers():
-    plan = tune.plan(None, tiny("tune.last=2"))
-    rows = [{"validation_accuracy": 0.9}, {}, {"validation_accuracy": 0.3}, {"validation_accuracy": 0.5}]
-    assert tune.objective(rows, plan) == pytest.approx(0.4)
-    losses = dataclasses.replace(plan, objective="validation_loss")
-    assert tune.objective([{"validation_loss": 3.0}, {"validation_loss": 1.0}], losses) == -2.0
-    assert tune.objective([{"validation_loss": float("nan")}], losses) == -float("inf")
+    plan = tune.plan(None, tiny("tune.last=2", "evaluate_every=2", "rounds=5"))
+    rows = [{"round": round} for round in range(1, 6)]
+    accuracies = [{}, {"validation_accuracy": 0.9}, {}, {"validation_accuracy": 0.3}, {"validation_accuracy": 0.5}]
+    assert tune.objective([r | a for r, a in zip(rows, accuracies, strict=True)], plan) == pytest.approx(0.4)
+    plan = dataclasses.replace(plan, objective="validation_loss")
+    losses = [{}, {"validation_loss": 9.0}, {}, {"validation_loss": 3.0}, {"validation_loss": 1.0}]
+    assert tune.objective([r | a for r, a in zip(rows, losses, strict=True)], plan) == -2.0
+    losses[-1] = {}  # a run leaves out what is not finite
+    assert tune.objective([r | a for r, a in zip(rows, losses, strict=True)], plan) == -float("inf")
 
 
 def test_clients_are_held_out_by_default_and_the_user_is_told(tmp_path: Path):
     plan = tune.plan(None, TINY)
     assert plan.base.config.data.validation == 0.2
     assert "20% of them" in plan.notes[0]
-    with pytest.raises(InputError, match="a cohort of 20 clients is larger than .* no clients were held out: 20% of them"):
+    with pytest.raises(InputError, match=r"cohort of 20 clients is larger .* no clients were held out: 20% of them"):
         tune.plan(None, tiny("cohort=20"))
     assert not tune.plan(None, tiny("data.validation=3")).notes
     outcome = search(tmp_path / "a", "trials=1", "validation=3")
@@ -202,10 +206,13 @@ def test_the_picture_is_made_and_has_the_axes_of_the_space(tmp_path: Path):
     with Image.open(write_search_plot(outcome)) as image:
         assert image.format == "PNG"
         assert min(image.size) > 300
-    assert is_log(Range(0.1, 1.0, log=True))
-    assert is_log(Choices((0.01, 0.1, 0.5)))
-    assert not is_log(Choices((0.5, 0.9)))
-    assert not is_log(Range(0, 1))
+    axes = Figure().add_subplot()
+    draw_parameter(axes, outcome, outcome.trials, "local.lr", Range(0.01, 1.0, log=True))
+    assert axes.get_xscale() == "log"
+    assert axes.get_xlim() == pytest.approx((0.01 / 100**0.05, 100**0.05))
+    axes = Figure().add_subplot()
+    draw_parameter(axes, outcome, outcome.trials, "local.lr", Choices((0.5, 0.01, 0.1)))
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.01", "0.1", "0.5"]
 
 
 def text_of(outcome: tune.Outcome) -> str:
@@ -380,7 +387,16 @@ def test_a_storage_that_cannot_be_opened_is_an_error_that_shows_no_password(tmp_
         search(tmp_path / "a", LR, f"storage={url}")
     assert "secret" not in str(caught.value)
     assert "SQLAlchemy URL" in str(caught.value) or "give a file" in str(caught.value)
-    assert "secret" not in (tmp_path / "a" / "study.json").read_text()
+    assert not (tmp_path / "a" / "study.json").exists()
+    assert search(tmp_path / "a", LR, "trials=1").best
+
+
+def test_a_password_is_not_written_and_has_to_be_given_again(tmp_path: Path):
+    plan = tune.plan(None, tiny(LR, "storage=postgresql://me:secret@127.0.0.1:1/db"))
+    search_plan.write_plan(dataclasses.replace(plan, name="a"), tmp_path)
+    assert "secret" not in "".join(file.read_text() for file in tmp_path.iterdir())
+    with pytest.raises(InputError, match=r"password of storage .* is not kept"):
+        tune.execute(tune.read_plan(tmp_path), tmp_path, lambda done, said: None, 1)
 
 
 def test_a_study_of_another_search_in_the_same_storage_is_refused(tmp_path: Path):

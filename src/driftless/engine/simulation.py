@@ -172,11 +172,12 @@ class Played(NamedTuple):
 
 def play(simulation: Simulation, plan: RoundPlan, state: State, rounds: int) -> Iterator[Played]:
     """The rounds after `state` up to round `rounds`; raises Diverged when three in a row are lost."""
-    while state.round < rounds:
+    while state.lost < ROUNDS_LOST_BEFORE_STOP:
+        if state.round >= rounds:
+            return
         state, record, events = simulation.step(plan, state)
         yield Played(state, record, events)
-        if state.lost == ROUNDS_LOST_BEFORE_STOP:
-            raise diverged(state.round, state, simulation)
+    raise diverged(state.round, state, simulation)
 
 
 def norms(server: Server) -> dict[str, float]:

@@ -55,8 +55,10 @@ class Loaded:
 class Checkpoints:
     """The checkpoint folder of one run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: str = "") -> None:
+        """`config` is a fingerprint of the settings; a checkpoint of other settings is refused."""
         self.folder = folder
+        self._config = config
         self._segments: dict[str, list[Segment]] = {name: [] for name in STORES}
 
     def save(self, state: State, positions: dict[str, int]) -> None:
@@ -67,6 +69,7 @@ class Checkpoints:
         manifest = {
             "round": state.round,
             "lost": state.lost,
+            "config": self._config,
             "positions": positions,
             "server": server.__dict__,
             **{name: [segment.__dict__ for segment in self._segments[name]] for name in STORES},
@@ -83,6 +86,11 @@ class Checkpoints:
         for path in manifests:
             try:
                 manifest = read_manifest(path)
+                if manifest["config"] != self._config:
+                    raise InputError(
+                        f"config.toml was changed since the checkpoint {path.name} was made, so the run cannot be "
+                        "continued to the same bits; undo the change, or start a new run with it."
+                    )
                 state = self._read_state(manifest, initial)
             except Damaged as error:
                 damaged.append(f"{path.name}: {error}")

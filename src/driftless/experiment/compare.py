@@ -7,13 +7,14 @@ import multiprocessing
 import os
 import signal
 import time
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from driftless.engine.history import Record
 from driftless.errors import InputError, unknown
@@ -35,7 +36,8 @@ from driftless.experiment.config import (
     with_values,
 )
 from driftless.experiment.files import write_atomically, write_json
-from driftless.experiment.stored import CONFIG, StoredRun, is_run
+from driftless.experiment.processes import ctrl_c_is_ours, end_with_parent
+from driftless.experiment.stored import StoredRun, is_run
 from driftless.experiment.user_code import algorithm_class
 
 COMPARISON = "comparison.json"
@@ -44,6 +46,8 @@ PLANNED = "planned.toml"
 
 class Compare(Section):
     """The `[compare]` table of a configuration file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     algorithms: tuple[str, ...] = ()
     seeds: int = Field(default=3, ge=1)
@@ -58,6 +62,8 @@ class Comparison:
 
     runs: dict[str, Resolved]
     target: float | None
+    output: Path | None = None
+    """Where the user wants it; None for the command's own choice."""
 
     @property
     def rounds(self) -> int:
@@ -78,13 +84,14 @@ def plan(algorithms: Sequence[str], file: Path | None, overrides: Iterable[str])
     for name in options.settings:
         algorithm_class(name)
     runs: dict[str, Resolved] = {}
+    output: str | None = None
     for name in names:
         resolved = config_of(name, base, options.settings.get(name, {}), run_overrides, file)
         simulation_of(resolved.config)
-        first = resolved.config.run.seed
+        first, output = resolved.config.run.seed, resolved.config.run.output
         for seed in range(first, first + options.seeds):
             runs[f"{folder_name(name)}/seed-{seed}"] = with_seed(resolved, seed)
-    return Comparison(runs, options.target)
+    return Comparison(runs, options.target, Path(output) if output else None)
 
 
 def config_of(name: str, base: Values, settings: dict[str, Any], overrides: list[str], file: Path | None) -> Resolved:
@@ -142,8 +149,9 @@ def split_own(overrides: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
 
 
 def folder_name(algorithm: str) -> str:
-    """The name itself; for `my.py:MyAlgo`, the class."""
-    return algorithm.rpartition(":")[2]
+    """The name itself; for `my.py:MyAlgo`, "my-MyAlgo"."""
+    file, colon, cls = algorithm.rpartition(":")
+    return f"{Path(file).stem}-{cls}" if colon else algorithm
 
 
 def prepare_folder(comparison: Comparison, folder: Path) -> None:
@@ -151,7 +159,7 @@ def prepare_folder(comparison: Comparison, folder: Path) -> None:
     planned = {name: to_toml(resolved) for name, resolved in comparison.runs.items()}
     if (folder / COMPARISON).exists():
         stored = {name: (folder / name / PLANNED).read_text(encoding="utf-8") for name in stored_names(folder)}
-        if settings_only(stored) != settings_only(planned):
+        if {k: tomllib.loads(v) for k, v in stored.items()} != {k: tomllib.loads(v) for k, v in planned.items()}:
             raise InputError(
                 f"'{folder}' holds a comparison with other settings; choose another output, "
                 f"or continue that one with: driftless resume {folder}"
@@ -163,11 +171,6 @@ def prepare_folder(comparison: Comparison, folder: Path) -> None:
         (folder / name).mkdir(parents=True)
         write_atomically(folder / name / PLANNED, text.encode())
     write_json(folder / COMPARISON, {"runs": list(planned), "target": comparison.target})
-
-
-def settings_only(texts: dict[str, str]) -> dict[str, list[str]]:
-    """Without the comments, which say where a value came from."""
-    return {name: [line.partition("#")[0].rstrip() for line in text.splitlines()] for name, text in texts.items()}
 
 
 def stored_names(folder: Path) -> list[str]:
@@ -195,7 +198,8 @@ def execute(
     rounds, stop = context.Value("q", done), context.Value("b", 0)
     workers = max(1, min(jobs or os.cpu_count() or 1, len(missing)))
     with ProcessPoolExecutor(workers, context, _start_worker, (rounds, stop)) as pool:
-        futures = [pool.submit(_play, str(folder / name)) for name in missing]
+        with ctrl_c_is_ours():
+            futures = [pool.submit(_play, str(folder / name)) for name in missing]
         try:
             wait(futures, lambda: progress(rounds.value))
         except BaseException:
@@ -226,7 +230,7 @@ _stop: Any = None
 def _start_worker(rounds: Any, stop: Any) -> None:
     global _rounds, _stop
     _rounds, _stop = rounds, stop
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    end_with_parent()
 
 
 class _Counted(Callback):
@@ -240,10 +244,18 @@ class _Counted(Callback):
 
 
 def _play(folder: str) -> None:
-    if _stop.value:
-        return
+    """Start or resume a run; one that a worker of a killed comparison still holds is waited for."""
     path = Path(folder)
-    if (path / CONFIG).exists():
-        running.resume(path, [_Counted()])
-    else:
-        running.start(resolve(path / PLANNED, []), path, [_Counted()])
+    for attempt in range(100):
+        if _stop.value or StoredRun(path).result is not None:
+            return
+        try:
+            if is_run(path):
+                running.resume(path, [_Counted()])
+            else:
+                running.start(resolve(path / PLANNED, []), path, [_Counted()])
+            return
+        except running.Locked:
+            if attempt == 99:
+                raise
+            time.sleep(0.1)

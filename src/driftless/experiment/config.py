@@ -7,9 +7,12 @@ data set, the partition and the algorithm are keys of the sections `data` and `a
 
 from __future__ import annotations
 
+import inspect
+import json
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,19 +21,19 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from driftless.algorithm import Algorithm
 from driftless.data import DATASETS, PARTITIONS
 from driftless.errors import InputError, unknown
-from driftless.experiment.user_code import algorithm_class
+from driftless.experiment.user_code import absolute_name, algorithm_class
 
 
 class Section(BaseModel):
     """Every value is checked when the section is made; sections never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Data(Section):
     """Data set and partition; the options of both are keys of this section."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     name: str = "digits"
     clients: int | None = None
@@ -46,7 +49,7 @@ class Model(Section):
 class AlgorithmSection(Section):
     """The algorithm; its hyper-parameters are keys of this section."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     name: str = "fedavg"
 
@@ -117,6 +120,9 @@ ELSEWHERE = {
 }  # fmt: skip
 """Names that other simulators use, answered with ours."""
 
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+"""Numbers as Python writes them, such as `.5`, which TOML does not know."""
+
 Values = dict[str, Any]
 """Settings by their full key, such as {"local.lr": 0.1}."""
 
@@ -148,8 +154,11 @@ def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
             del values[key], source[key]
         values |= layer
         source |= dict.fromkeys(layer, where)
+    if "algorithm.name" in values:
+        values["algorithm.name"] = absolute_name(str(values["algorithm.name"]))
     check_options(values)
     demand_of_algorithm(values, source)
+    fill_in_defaults(values, source)
     config = validated(values, source)
     everything = {f"{section}.{name}" for section in SECTIONS for name in dict(getattr(config, section))}
     return Resolved(config, {key: source.get(key, "default") for key in sorted(everything)})
@@ -174,16 +183,36 @@ def demand_of_algorithm(values: Values, source: dict[str, str]) -> None:
             values[f"local.{key}"], source[f"local.{key}"] = value, f"algorithm {name}"
 
 
+def fill_in_defaults(values: Values, source: dict[str, str]) -> None:
+    """The hyper-parameters and options that were left at their defaults, so that a configuration shows all of them."""
+    cls = algorithm_class(str(values.get("algorithm.name", AlgorithmSection().name)))
+    own = {f.name: f.default for f in fields(cls) if f.default is not MISSING}  # pyright: ignore[reportArgumentType]
+    options = {name: p.default for name, p in data_options(values).items() if p.default is not p.empty}
+    for section, defaults in (("algorithm", own), ("data", options)):
+        for name, default in defaults.items():
+            if f"{section}.{name}" not in values:
+                values[f"{section}.{name}"], source[f"{section}.{name}"] = default, "default"
+
+
 def obsolete(values: Values, layer: Values) -> list[str]:
-    """Hyper-parameters of an algorithm, or options of data, that the new layer replaces by another one.
+    """Settings that only make sense for an algorithm, a data set or a partition that the new layer replaces.
 
     Also epochs where the layer sets steps, and the reverse: they exclude each other.
     """
+
+    def replaced(key: str, default: str | None) -> bool:
+        before = values.get(key, default)
+        return layer.get(key, before) != before
+
     gone: list[str] = []
-    if layer.get("algorithm.name", values.get("algorithm.name")) != values.get("algorithm.name"):
+    if replaced("algorithm.name", AlgorithmSection().name):
         gone += [key for key in values if key.startswith("algorithm.") and key != "algorithm.name"]
-    if layer.get("data.name", values.get("data.name")) != values.get("data.name"):
+    if replaced("data.name", Data().name):
         gone += [key for key in values if key.startswith("data.") and key not in ("data.name", "data.seed")]
+    elif replaced("data.partition", None) and values.get("data.partition") in PARTITIONS:
+        kept = data_options({**values, **layer})
+        old = PARTITIONS[values["data.partition"]].options
+        gone += [f"data.{name}" for name in old if f"data.{name}" in values and name not in kept]
     for one, other in (("local.epochs", "local.steps"), ("local.steps", "local.epochs")):
         if one in layer and other in values and other not in layer:
             gone.append(other)
@@ -198,10 +227,10 @@ def read_file(path: Path) -> Values:
 def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"there is no configuration file '{path}'; give the path of a .toml file.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, IsADirectoryError) as error:
-        raise InputError(f"'{path}' is not a TOML file: {error}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise InputError(f"'{path}' cannot be read as a TOML file: {error}.") from None
 
 
 def flatten(path: Path, tables: Mapping[str, Any]) -> Values:
@@ -221,11 +250,11 @@ def parse_overrides(overrides: Iterable[str], below: Values) -> Values:
     """`["algorithm=adabest", "local.lr=0.1"]` as settings; `below` has the file's, which short keys may refer to."""
     pairs = [split_override(text) for text in overrides]
     values: Values = {}
-    for key, value in sorted(pairs, key=lambda pair: precedence(pair[0])):
+    for key, text in sorted(pairs, key=lambda pair: precedence(pair[0])):
         full = full_key(key, {**below, **values})
         if full in values:
             raise InputError(f"'{full}' is given twice on the command line; give it once.")
-        values[full] = value
+        values[full] = parse_for(full, text)
     return values
 
 
@@ -236,11 +265,21 @@ def precedence(key: str) -> int:
     return 1 if key in ("partition", "data.partition") else 2
 
 
-def split_override(text: str) -> tuple[str, Any]:
+def parse_for(key: str, text: str) -> Any:
+    """The value of a setting; where a text is wanted, `output=2024` is "2024" and `clipping=none` is "none"."""
+    section, _, name = key.partition(".")
+    field = SECTIONS[section].model_fields.get(name)
+    allowed = set(get_args(field.annotation) or [field.annotation]) if field else set()
+    value = parse_value(text)
+    fits = isinstance(value, str) or (value is None and type(None) in allowed)
+    return text if allowed and allowed <= {str, type(None)} and not fits else value
+
+
+def split_override(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise InputError(f"'{text}' is not of the form key=value; write for example local.lr=0.1 or rounds=60.")
-    return key.strip(), parse_value(value.strip())
+    return key.strip(), value.strip()
 
 
 def parse_value(text: str) -> Any:
@@ -250,7 +289,7 @@ def parse_value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        return text
+        return float(text) if NUMBER.fullmatch(text) else text
 
 
 def full_key(key: str, settings: Values) -> str:
@@ -281,7 +320,7 @@ def known_keys(section: str, settings: Values) -> set[str]:
     if section == "algorithm":
         names |= hyper_parameters(algorithm_class(str(settings.get("algorithm.name", AlgorithmSection().name))))
     if section == "data":
-        names |= data_options(settings)
+        names |= set(data_options(settings))
     return names
 
 
@@ -310,15 +349,16 @@ def hyper_parameters(cls: type[Algorithm]) -> set[str]:
     return {field.name for field in fields(cls)}  # pyright: ignore[reportArgumentType]
 
 
-def data_options(settings: Values) -> set[str]:
+def data_options(settings: Values) -> dict[str, inspect.Parameter]:
+    """The options of the data set and of the partition, if one is named."""
     name = settings.get("data.name", Data().name)
     if name not in DATASETS:
         raise unknown("data set", str(name), DATASETS)
     partition = settings.get("data.partition")
     if partition is not None and partition not in PARTITIONS:
         raise unknown("partition", str(partition), PARTITIONS)
-    rules = [PARTITIONS[partition]] if partition else []
-    return set(DATASETS[name].options).union(*(rule.options for rule in rules))
+    rule = PARTITIONS[partition].options if partition else {}
+    return {**DATASETS[name].options, **rule}
 
 
 def validated(values: Values, source: Mapping[str, str]) -> Config:
@@ -338,7 +378,7 @@ def validated(values: Values, source: Mapping[str, str]) -> Config:
 
 
 def type_name(annotation: Any) -> str:
-    names = {int: "a whole number", float: "a number", str: "a text", type(None): "none"}
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", type(None): "none"}
     options = [names.get(option, "lists of client numbers") for option in get_args(annotation) or [annotation]]
     return " or ".join(dict.fromkeys(options))
 
@@ -361,8 +401,7 @@ def toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML's escapes are JSON's
     if isinstance(value, list):
         return f"[{', '.join(toml_value(item) for item in value)}]"
     return repr(value)

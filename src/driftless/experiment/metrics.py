@@ -35,7 +35,7 @@ def row_of(simulation: Simulation, config: Config, played: Played, previous: Map
 def halved(row: Mapping[str, Any], previous: Mapping[str, Any] | None) -> bool:
     """A catastrophic failure: the training accuracy fell to half or less in one round (large-cohort paper, 3.1)."""
     before = (previous or {}).get("train_accuracy")
-    return before is not None and row["train_accuracy"] <= before / 2
+    return before is not None and before > 0 and row["train_accuracy"] <= before / 2
 
 
 def evaluation(simulation: Simulation, state: State) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import platform
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -72,8 +73,13 @@ def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (
         return Session(directory, settled.config, simulation, plan, tuple(callbacks)).run(simulation.init(), {})
 
 
-def resume(directory: Path, callbacks: Iterable[Callback] = ()) -> tuple[StoredRun, list[str]]:
-    """Continue an interrupted run to the same bits; returns it and what was wrong with damaged checkpoints."""
+def resume(
+    directory: Path, callbacks: Iterable[Callback] = (), tell: Callable[[str], object] = lambda problem: None
+) -> tuple[StoredRun, list[str]]:
+    """Continue an interrupted run to the same bits; returns it and what was wrong with damaged checkpoints.
+
+    `tell` hears of those at once.
+    """
     if not is_run(directory):
         raise InputError(f"'{directory}' is not a run directory; give one that `driftless run` made.")
     with locked(directory):
@@ -88,6 +94,8 @@ def resume(directory: Path, callbacks: Iterable[Callback] = ()) -> tuple[StoredR
         loaded = session.checkpoints.load(simulation.init())
         if loaded is None:
             return session.run(simulation.init(), {}), []
+        for problem in loaded.damaged:
+            tell(problem)
         return session.run(loaded.state, loaded.positions), loaded.damaged
 
 
@@ -102,7 +110,7 @@ class Session:
         self.simulation = simulation
         self.plan = plan
         self.callbacks = callbacks
-        self.checkpoints = Checkpoints(directory / CHECKPOINT)
+        self.checkpoints = Checkpoints(directory / CHECKPOINT, fingerprint(config))
 
     def run(self, state: State, positions: dict[str, int]) -> StoredRun:
         """Play from `state` to the end; the metrics files are cut to where they were when it was saved."""
@@ -165,6 +173,11 @@ class Lines:
 
     def __enter__(self) -> Lines:
         self.path.touch()
+        if self.path.stat().st_size < self.position:
+            raise InputError(
+                f"'{self.path}' has {self.path.stat().st_size} bytes, but the checkpoint was made when it had "
+                f"{self.position}: lines are missing. Put the file back, or delete the checkpoint folder to start over."
+            )
         self._file = open(self.path, "r+b")
         self._file.truncate(self.position)
         self._file.seek(self.position)
@@ -212,13 +225,32 @@ def settle(resolved: Resolved, plan: RoundPlan) -> Resolved:
     return with_values(resolved, changed, "decided at the start")
 
 
+def fingerprint(config: Config) -> str:
+    """Of everything that decides the numbers of a run."""
+    settings = config.model_dump()
+    for key in ("checkpoint_every", "output"):
+        settings["run"].pop(key)
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
 def set_threads(config: Config) -> None:
     if config.engine.threads is not None:
         torch.set_num_threads(config.engine.threads)
 
 
+class Locked(InputError):
+    """Another process writes the run."""
+
+
 def refuse_existing(directory: Path) -> None:
     if not is_run(directory):
+        ours = (directory / LOCK).exists()  # a start that was killed before its first round
+        taken = [name for name in (CONFIG, ENVIRONMENT, METRICS, EVENTS, RESULT) if (directory / name).exists()]
+        if taken and not ours:
+            raise InputError(
+                f"'{directory}' holds a file '{taken[0]}' that is not of a run; it would be overwritten. "
+                "Choose another output."
+            )
         return
     if StoredRun(directory).result is not None:
         raise InputError(
@@ -265,7 +297,7 @@ def locked(directory: Path) -> Generator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise InputError(
+            raise Locked(
                 f"another process ({file.read().strip() or 'unknown'}) is writing the run in '{directory}'; "
                 "wait for it, or stop it first."
             ) from None

@@ -291,15 +291,10 @@ def settle(plan: Plan, folder: Path) -> Plan:
         if any(path.name != ".claim" for path in folder.iterdir()):
             raise InputError(f"'{folder}' exists and holds something else; choose another with output=FOLDER.")
         name = plan.options.study or folder.resolve().name
-        settled = replace(plan, base=decided(plan), name=name, place=uuid.uuid4().hex)
-        write_plan(settled, folder)
-        return settled
+        return replace(plan, base=decided(plan), name=name, place=uuid.uuid4().hex)
     stored = read_plan(folder)
     refuse_other(stored, plan, folder)
-    settled = replace(stored, trials=plan.trials, options=plan.options, notes=plan.notes)
-    if stored.trials != plan.trials:
-        write_plan(settled, folder)
-    return settled
+    return replace(stored, trials=plan.trials, options=plan.options, notes=plan.notes)
 
 
 def refuse_other(stored: Plan, plan: Plan, folder: Path) -> None:

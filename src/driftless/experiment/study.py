@@ -65,10 +65,10 @@ class Claim:
 
 
 def open_study(plan: Plan, folder: Path) -> optuna.Study:
-    """The study, made if there is none; one of another search is refused."""
+    """The study, made if there is none; one of another search is refused. The caller is alone in the folder."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     url = plan.options.storage or f"sqlite:///{(folder / DATABASE).resolve()}"
-    with alone(folder), storage_errors(url):
+    with storage_errors(url):
         study = patiently(lambda: make_study(url, plan))
         stored, own = study.user_attrs.get("search"), identity(plan)
         if stored is None and not study.get_trials(deepcopy=False):

@@ -7,11 +7,9 @@ from then on. A resumed run is continued in the tracker too, without a round tha
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import logging
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -25,6 +23,7 @@ from driftless.experiment.callbacks import Callback
 from driftless.experiment.config import SECTIONS, Config
 from driftless.experiment.files import write_json
 from driftless.experiment.stored import ENVIRONMENT
+from driftless.experiment.user_code import classes_in
 
 LONGEST_PARAMETER = 500
 """Characters of a setting that MLflow is given; a list of cohorts can be longer than its databases allow."""
@@ -217,30 +216,13 @@ def callback_from_file(text: str) -> Callback:
     file, colon, name = text.rpartition(":")
     if not colon or not file.endswith(".py"):
         raise InputError(f"'{text}' is not of the form FILE.py:CLASS; write for example --callback my.py:MyCallback.")
-    found = callback_classes(Path(file))
+    found = classes_in(Path(file), Callback, "--callback FILE.py:CLASS")
     if name not in found:
         raise unknown(f"callback class of {file}", name, found)
     try:
         return found[name]()
     except TypeError as error:
         raise InputError(f"class {name} of '{file}' must be made without arguments: {error}.") from error
-
-
-def callback_classes(path: Path) -> dict[str, type[Callback]]:
-    if not path.is_file():
-        raise InputError(f"there is no file '{path}'; --callback FILE.py:CLASS needs the path of a Python file.")
-    name = f"driftless_user_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up by name
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise InputError(f"'{path}' cannot be imported: {type(error).__name__}: {error}.") from error
-    classes = {key: value for key, value in vars(module).items() if isinstance(value, type)}
-    return {key: cls for key, cls in classes.items() if issubclass(cls, Callback) and cls is not Callback}
 
 
 def flat(config: Config) -> dict[str, Any]:

@@ -14,13 +14,11 @@ import math
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +31,8 @@ from driftless.experiment.callbacks import Callback
 from driftless.experiment.compare import wait
 from driftless.experiment.config import Resolved, to_toml, with_values
 from driftless.experiment.files import write_atomically
-from driftless.experiment.search_plan import Plan, is_study, plan, read_plan, settle, trial_config
+from driftless.experiment.processes import ctrl_c_is_ours, end_with_parent
+from driftless.experiment.search_plan import Plan, is_study, plan, read_plan, settle, trial_config, write_plan
 from driftless.experiment.search_space import Value
 from driftless.experiment.stored import StoredRun, is_run
 
@@ -75,8 +74,8 @@ def execute(plan: Plan, folder: Path, progress: Progress, jobs: int | None = Non
 
     with memory.alone(folder):
         plan = settle(plan, folder)
-    study = memory.open_study(plan, folder)
-    trials = memory.tried(study, plan)
+        trials = memory.tried(memory.open_study(plan, folder), plan)
+        write_plan(plan, folder)  # only now: a plan whose storage cannot be opened is none
     missing = plan.trials - sum(trial.state != "unfinished" for trial in trials)
     shared = Shared(
         multiprocessing.get_context("spawn"), (plan.trials - missing) * plan.rounds_of_trial, best_of(trials)
@@ -94,10 +93,10 @@ def conclude(plan: Plan, folder: Path) -> Outcome:
     """Read the study and write the best settings down."""
     from driftless.experiment import study as memory
 
-    trials = memory.tried(memory.open_study(plan, folder), plan)
-    outcome = Outcome(folder, plan, trials, best_of(trials))
-    if outcome.best:
-        with memory.alone(folder):
+    with memory.alone(folder):
+        trials = memory.tried(memory.open_study(plan, folder), plan)
+        outcome = Outcome(folder, plan, trials, best_of(trials))
+        if outcome.best:
             write_atomically(folder / BEST, best_toml(outcome, outcome.best).encode())
     return outcome
 
@@ -139,7 +138,8 @@ def in_this_process(plan: Plan, folder: Path, shared: Shared, progress: Progress
 def in_processes(plan: Plan, folder: Path, shared: Shared, workers: int, progress: Progress) -> None:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, context, _start_worker, (plan, folder, shared)) as pool:
-        futures = [pool.submit(_work) for _ in range(workers)]
+        with ctrl_c_is_ours():
+            futures = [pool.submit(_work) for _ in range(workers)]
         try:
             wait(futures, lambda: shared.show(progress))
         except BrokenProcessPool:
@@ -160,16 +160,7 @@ _part: tuple[Plan, Path, Shared] | None = None
 def _start_worker(plan: Plan, folder: Path, shared: Shared) -> None:
     global _part
     _part = plan, folder, shared
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever; its trial is resumed like any killed one."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    wait_for([parent.sentinel])
-    os._exit(1)
+    end_with_parent()
 
 
 def _work() -> None:
@@ -182,7 +173,8 @@ def work(plan: Plan, folder: Path, shared: Shared, tick: Callable[[], object]) -
     """Trial after trial, as long as one is missing."""
     from driftless.experiment import study as memory
 
-    study = memory.open_study(plan, folder)
+    with memory.alone(folder):
+        study = memory.open_study(plan, folder)
     while not shared.stop.value and (claim := memory.claim(study, plan, folder)) is not None:
         watch = Watch(shared, tick)
         try:
@@ -245,10 +237,11 @@ def objective(rows: Sequence[Mapping[str, Any]], plan: Plan) -> float:
 
 
 def validation(row: Mapping[str, Any], plan: Plan) -> float | None:
-    """What a round's evaluation says, None for a round without."""
-    if plan.objective not in row:
+    """What a round's evaluation says, None for a round without. A value that was not finite is missing from the row."""
+    run = plan.base.config.run
+    if row["round"] % run.evaluate_every and row["round"] != run.rounds:
         return None
-    value = float(row[plan.objective])
+    value = float(row.get(plan.objective, math.nan))
     if not math.isfinite(value):
         return -math.inf
     return -value if plan.objective == "validation_loss" else value

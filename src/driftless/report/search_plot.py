@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from driftless.errors import InputError
 from driftless.experiment.files import write_atomically
-from driftless.experiment.search_space import Choices, Dimension
+from driftless.experiment.search_space import Choices, Dimension, Range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from driftless.experiment.tune import Outcome
 
 SEARCH = "search.png"
-COLUMNS = 3
+COLUMNS, MARGIN = 3, 0.05
 BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#7a7a7a"
 LOOKS: dict[str, dict[str, Any]] = {
     "finished": {"marker": "o", "color": BLUE, "alpha": 0.8, "linewidths": 0},
@@ -80,9 +80,10 @@ def draw_trials(axes: Axes, outcome: Outcome, trials: Sequence[Tried]) -> None:
 
 def draw_parameter(axes: Axes, outcome: Outcome, trials: Sequence[Tried], key: str, dim: Dimension) -> None:
     values = [trial.params[key] for trial in trials]
-    if isinstance(dim, Choices) and not are_numbers(dim.values):
-        places = {value: i for i, value in enumerate(dim.values)}
-        axes.set_xticks(range(len(places)), [str(value) for value in places])
+    if isinstance(dim, Choices):
+        # Side by side: numbers such as 0.9, 0.96 and 0.98 would hide one another's labels on an axis of their own.
+        places = {value: i for i, value in enumerate(sorted(dim.values, key=in_order))}
+        axes.set_xticks(range(len(places)), [f"{v:g}" if isinstance(v, float) else str(v) for v in places])
         axes.set_xlim(-0.5, len(places) - 0.5)
         values = [places[value] for value in values]
     else:
@@ -91,38 +92,26 @@ def draw_parameter(axes: Axes, outcome: Outcome, trials: Sequence[Tried], key: s
     axes.set_xlabel(key)
 
 
-def scale(axes: Axes, dim: Dimension) -> None:
-    """The whole range, also where no trial was; ticks at 0.1, 1, 10, or at the values of a list."""
+def in_order(value: object) -> float:
+    """Numbers by size, everything else as it was given."""
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def scale(axes: Axes, dim: Range) -> None:
+    """The whole range, also where no trial was; ticks at 0.1, 1, 10."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-    ends = [float(value) for value in dim.ends()]
-    if is_log(dim):
+    low, high = dim.low, dim.high
+    if dim.log:
         axes.set_xscale("log")
-        wide = max(ends) >= 100 * min(ends)
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0,) if high >= 100 * low else (1.0, 2.0, 5.0)))
         axes.xaxis.set_minor_formatter(NullFormatter())
-    elif not isinstance(dim, Choices) and dim.whole:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        pad = (high / low) ** MARGIN
+        axes.set_xlim(low / pad, high * pad)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=dim.whole))
+        axes.set_xlim(low - MARGIN * (high - low), high + MARGIN * (high - low))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    if isinstance(dim, Choices):
-        axes.set_xticks(ends)
-    low, high = min(ends), max(ends)
-    if low < high:
-        margin = 0.15 if isinstance(dim, Choices) else 0.05
-        pad = (high / low) ** margin if is_log(dim) else (high - low) * margin
-        axes.set_xlim(*((low / pad, high * pad) if is_log(dim) else (low - pad, high + pad)))
-
-
-def is_log(dim: Dimension) -> bool:
-    """As the space is; a list is read as logarithmic when it spans a factor of ten."""
-    if isinstance(dim, Choices):
-        numbers = [float(value) for value in dim.values]
-        return min(numbers) > 0 and max(numbers) >= 10 * min(numbers)
-    return dim.log
-
-
-def are_numbers(values: Sequence[object]) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
 def scatter(axes: Axes, outcome: Outcome, trials: Sequence[Tried], x: Sequence[float], legend: bool = False) -> None:
