@@ -130,7 +130,7 @@ def test_an_unknown_command_or_option_is_one_message(driftless: Command, argumen
         (["roundz=3"], "did you mean 'rounds'?"),
         (["clients_per_round=3"], "run.cohort"),
         (["algorithm=scafold"], "did you mean 'scaffold'?"),
-        (["algorithm=my.py:Mine"], "there is no file 'my.py'"),
+        (["algorithm=my.py:Mine"], "my.py'; algorithm=FILE.py:CLASS needs the path of a Python file"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -147,8 +147,8 @@ def test_a_setting_that_cannot_be_is_one_message_and_nothing_is_written(
         (["run", "fedavg"], "did you mean algorithm=fedavg?"),
         (["run", "missing.toml"], "there is no configuration file 'missing.toml'"),
         (["run", "one.toml", "two.toml"], "two configuration files"),
-        (["run", "broken.toml"], "'broken.toml' is not a TOML file"),
-        (["run", "folder.toml"], "'folder.toml' is not a TOML file"),
+        (["run", "broken.toml"], "TOML file: Expected ']' at the end of a table declaration"),
+        (["run", "folder.toml"], "Is a directory: 'folder.toml'"),
         (["run", "compared.toml"], "use: driftless compare compared.toml"),
         (["run", "=5"], "not of the form key=value"),
         (["run", "rounds=1", "rounds=2"], "given twice"),
@@ -162,7 +162,7 @@ def test_a_setting_that_cannot_be_is_one_message_and_nothing_is_written(
         (["list", "foo"], "unknown list 'foo'"),
         (["list", "algorithm"], "did you mean 'algorithms'?"),
     ],
-    ids=" ".join,
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_a_mistake_in_the_words_is_one_message(driftless: Command, tmp_path: Path, arguments: list[str], said: str):
     (tmp_path / "broken.toml").write_text("[run\n")

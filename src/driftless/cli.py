@@ -19,6 +19,7 @@ from driftless.experiment import config as configuration
 from driftless.experiment import run as running
 from driftless.experiment import trackers
 from driftless.experiment import tune as searching
+from driftless.experiment.build import simulation_of
 from driftless.experiment.callbacks import Callback
 from driftless.experiment.stored import StoredRun, find_runs
 
@@ -42,7 +43,7 @@ Callbacks = Annotated[
     list[str] | None,
     typer.Option("--callback", metavar="FILE.py:CLASS", help="Your own Callback.", show_default=False),
 ]
-Jobs = Annotated[int | None, typer.Option(help="Runs at the same time. Default: the number of cores.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Runs at the same time. Default: the number of cores.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 
 
@@ -95,8 +96,10 @@ def run(
         return
     config = resolved.config
     directory = Path(config.run.output) if config.run.output else running.default_directory(config)
-    if again and (old := running.set_aside(directory)):
-        say(f"the old run is now {old}")
+    if again:
+        simulation_of(config)  # a mistake leaves the old run where it is
+        if (old := running.set_aside(directory)) and not as_json:
+            say(f"the old run is now {old}")
     with rounds_bar(config.algorithm.name, config.run.rounds, quiet or as_json) as bar:
         stored = running.start(resolved, directory, [ShowProgress(bar), *listeners])
     conclude(stored, quiet, as_json)
@@ -139,7 +142,7 @@ def conclude(stored: StoredRun, quiet: bool, as_json: bool) -> None:
             say(line)
         if result["status"] == "stopped":
             say(f"stopped: {result['reason']}")
-        say(f"saved in {stored.path}; next: driftless report {stored.path}")
+        say(f"saved in {stored.path}; next: {running.command('report', stored.path)}")
     if result["status"] == "diverged":
         err.print(f"[bold red]{escape(result['reason'])}[/]", soft_wrap=True, highlight=False)
         raise typer.Exit(3)
@@ -171,7 +174,7 @@ def finish_comparison(
         try:
             runs = comparing.execute(comparison, folder, bar, jobs)
         except KeyboardInterrupt:
-            err.print(f"stopped; continue with: driftless resume {folder}", markup=False, soft_wrap=True)
+            err.print(f"stopped; continue with: {running.command('resume', folder)}", markup=False, soft_wrap=True)
             raise typer.Exit(130) from None
     summed = summary.summarise(runs, comparison.target)
     if as_json:
@@ -179,7 +182,7 @@ def finish_comparison(
         return
     out.print(tables.rich_table(summed, full))
     if not quiet:
-        say(f"saved in {folder}; next: driftless report {folder}")
+        say(f"saved in {folder}; next: {running.command('report', folder)}")
 
 
 @app.command()
@@ -201,7 +204,7 @@ def finish_search(plan: searching.Plan, folder: Path, jobs: int | None, quiet: b
         try:
             outcome = searching.execute(plan, folder, bar, jobs)
         except KeyboardInterrupt:
-            err.print(f"stopped; continue with: driftless resume {folder}", markup=False, soft_wrap=True)
+            err.print(f"stopped; continue with: {running.command('resume', folder)}", markup=False, soft_wrap=True)
             raise typer.Exit(130) from None
     if outcome.best is None:
         raise InputError(

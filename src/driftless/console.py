@@ -24,8 +24,8 @@ from driftless.models import MODELS
 
 WIDE = 150
 """Columns of a table that goes to a file or a pipe, where nobody's window limits it."""
-out = Console() if sys.stdout.isatty() else Console(width=WIDE)
-err = Console(stderr=True)
+out = Console(emoji=False) if sys.stdout.isatty() else Console(emoji=False, width=WIDE)
+err = Console(emoji=False, stderr=True)
 
 
 def say(text: str) -> None:
@@ -104,10 +104,11 @@ def events_text(events: list[dict[str, Any]], most: int = 5) -> list[str]:
 
 
 def algorithms_table() -> Table:
-    table = Table("name", "hyper-parameters (defaults)", box=None, padding=(0, 1))
+    table = Table("name", box=None, padding=(0, 1))
+    table.add_column("hyper-parameters (defaults)", overflow="fold")
     for title in ("down", "up", "kept"):
         table.add_column(title, justify="right")
-    table.add_column("citation")
+    table.add_column("citation", overflow="fold")
     for name, cls in ALGORITHMS.items():
         cost = vectors(cls())
         table.add_row(name, hyper_parameters(cls), str(cost.down), str(cost.up), str(cost.client), cls.citation)

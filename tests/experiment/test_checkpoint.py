@@ -100,10 +100,18 @@ def test_a_checkpoint_holds_the_server_every_client_that_took_part_the_round_and
     assert {"server.x", "server.c"} <= tensors.keys()
 
 
-def test_a_client_row_that_is_loaded_is_the_row_that_was_stored(tmp_path):
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The checkpoint folder of a run whose metrics have a hundred bytes."""
+    (tmp_path / "metrics.jsonl").write_bytes(b"x" * 100)
+    (tmp_path / "checkpoint").mkdir()
+    return tmp_path / "checkpoint"
+
+
+def test_a_client_row_that_is_loaded_is_the_row_that_was_stored(folder):
     state = state_with({3: 0.5, 7: -1.25})
-    Checkpoints(tmp_path).save(replace(state, round=1), {"metrics.jsonl": 17})
-    loaded = Checkpoints(tmp_path).load(blank())
+    Checkpoints(folder).save(replace(state, round=1), {"metrics.jsonl": 17})
+    loaded = Checkpoints(folder).load(blank())
     assert loaded is not None
     assert (loaded.state.round, loaded.positions, loaded.damaged) == (1, {"metrics.jsonl": 17}, [])
     assert sorted(loaded.state.clients.clients) == [3, 7]
@@ -256,53 +264,53 @@ def written_by(checkpoints: Checkpoints, folder: Path, state: State, t: int) -> 
 
 
 @pytest.mark.parametrize("clients", [100, 1000, 2000])
-def test_a_save_costs_the_rows_touched_since_the_last_one_however_many_there_are(tmp_path: Path, clients: int):
-    checkpoints, state = Checkpoints(tmp_path), state_with(dict.fromkeys(range(clients), 1.0))
-    first = written_by(checkpoints, tmp_path, state, 1)
+def test_a_save_costs_the_rows_touched_since_the_last_one_however_many_there_are(folder: Path, clients: int):
+    checkpoints, state = Checkpoints(folder), state_with(dict.fromkeys(range(clients), 1.0))
+    first = written_by(checkpoints, folder, state, 1)
     assert first > clients * P * 4
     touch(state, dict.fromkeys(range(10), 2.0))
-    second = written_by(checkpoints, tmp_path, state, 2)
+    second = written_by(checkpoints, folder, state, 2)
     assert 10 * P * 4 < second < 10 * P * 4 + 5000
-    nothing = written_by(checkpoints, tmp_path, state, 3)
+    nothing = written_by(checkpoints, folder, state, 3)
     assert nothing < 5000
-    newest = manifest_of(tmp_path / "manifest-00000003.json")
+    newest = manifest_of(folder / "manifest-00000003.json")
     assert [segment["rows"] for segment in newest["clients"]] == [clients, 10]
 
 
-def test_the_rows_kept_are_at_most_twice_those_alive_and_a_row_costs_a_constant_in_the_long_run(tmp_path):
+def test_the_rows_kept_are_at_most_twice_those_alive_and_a_row_costs_a_constant_in_the_long_run(folder):
     generator = torch.Generator().manual_seed(0)
-    checkpoints, state = Checkpoints(tmp_path), blank()
+    checkpoints, state = Checkpoints(folder), blank()
     rows_written = rows_touched = 0
     for t in range(1, 101):
         chosen = torch.randperm(150, generator=generator)[:7].tolist()
         touch(state, {client: t + client / 1000 for client in chosen})
         rows_touched += len(chosen)
-        known = {path.name for path in tmp_path.glob("clients-*")}
+        known = {path.name for path in folder.glob("clients-*")}
         checkpoints.save(replace(state, round=t), {})
-        segments = manifest_of(tmp_path / f"manifest-{t:08d}.json")["clients"]
+        segments = manifest_of(folder / f"manifest-{t:08d}.json")["clients"]
         assert sum(segment["rows"] for segment in segments) <= 2 * len(state.clients)
         rows_written += sum(segment["rows"] for segment in segments if segment["name"] not in known)
-        on_disk = sum(path.stat().st_size for path in tmp_path.glob("clients-*"))
-        assert on_disk <= 4 * len(state.clients) * (P * 4 + 8) + 200 * len(list(tmp_path.glob("clients-*")))
+        on_disk = sum(path.stat().st_size for path in folder.glob("clients-*"))
+        assert on_disk <= 4 * len(state.clients) * (P * 4 + 8) + 200 * len(list(folder.glob("clients-*")))
     assert rows_written <= 3 * rows_touched
-    loaded = Checkpoints(tmp_path).load(blank())
+    loaded = Checkpoints(folder).load(blank())
     assert loaded is not None
     everyone = sorted(state.clients.clients)
     assert sorted(loaded.state.clients.clients) == everyone
     assert torch.equal(loaded.state.clients.rows(everyone)[0], state.clients.rows(everyone)[0])
 
 
-def test_saving_goes_on_with_the_segments_that_a_resumed_run_found(tmp_path):
+def test_saving_goes_on_with_the_segments_that_a_resumed_run_found(folder):
     state = state_with(dict.fromkeys(range(50), 1.0))
-    Checkpoints(tmp_path).save(replace(state, round=1), {})
-    checkpoints = Checkpoints(tmp_path)
+    Checkpoints(folder).save(replace(state, round=1), {})
+    checkpoints = Checkpoints(folder)
     loaded = checkpoints.load(blank())
     assert loaded is not None
     touch(loaded.state, {3: 5.0})
-    assert written_by(checkpoints, tmp_path, loaded.state, 2) < 6000
-    segments = manifest_of(tmp_path / "manifest-00000002.json")["clients"]
+    assert written_by(checkpoints, folder, loaded.state, 2) < 6000
+    segments = manifest_of(folder / "manifest-00000002.json")["clients"]
     assert [segment["rows"] for segment in segments] == [50, 1]
-    again = Checkpoints(tmp_path).load(blank())
+    again = Checkpoints(folder).load(blank())
     assert again is not None
     assert torch.equal(again.state.clients.rows([3])[0], loaded.state.clients.rows([3])[0])
     assert len(again.state.clients) == 50

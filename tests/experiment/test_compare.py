@@ -122,7 +122,7 @@ def test_the_example_of_the_documentation_is_a_valid_comparison():
         (["fedavg"], ["roundz=3"], "did you mean 'rounds'?"),
         (["fedavg"], ["lr=-1"], "local.lr"),
         (["fedavg", "fedsgd"], ["epochs=3"], "FedSGD"),
-        (["no.py:Mine"], [], "there is no file 'no.py'"),
+        (["no.py:Mine"], [], "no.py'; algorithm=FILE.py:CLASS needs the path of a Python file"),
     ],
 )
 def test_a_mistake_is_found_before_the_first_run_starts(names: list[str], overrides: list[str], said: str):
@@ -330,11 +330,15 @@ def group_is_alive(leader: int) -> bool:
     return True
 
 
-def test_a_run_that_cannot_be_written_stops_the_comparison_with_its_error(tmp_path):
+def test_a_run_that_cannot_be_resumed_stops_the_comparison_with_its_error(tmp_path):
     comparison = plan(["fedavg"], None, [*words("rounds=2"), "seeds=1"])
+    run = tmp_path / "compared" / "fedavg" / "seed-0"
     prepare_folder(comparison, tmp_path / "compared")
-    refused = pytest.raises(InputError, match=r"another process .* is writing the run")
-    with running.locked(tmp_path / "compared" / "fedavg" / "seed-0"), refused:
+    running.start(comparison.runs["fedavg/seed-0"], run)
+    (run / "result.json").unlink()
+    for file in (run / "checkpoint").glob("server-*"):
+        file.write_bytes(b"damaged")
+    with pytest.raises(InputError, match="no checkpoint in"):
         comparing.execute(comparison, tmp_path / "compared", lambda _: None, 1)
 
 

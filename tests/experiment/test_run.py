@@ -442,15 +442,15 @@ def edit(directory: Path, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ('name = "fedadam"', 'name = "fedavg"'),
-        ('name = "fedadam"', 'name = "fedyogi"'),  # the same tensors, another algorithm
+        ('name = "fedyogi"', 'name = "fedlamb"'),  # the same tensors and options, another algorithm
+        ("eps = 0.001", "eps = 0.1"),
         ('name = "logistic"', 'name = "mlp"'),
         ('dtype = "float32"', 'dtype = "float64"'),
         ("seed = 0", "seed = 1"),
     ],
 )
 def test_a_run_is_not_continued_as_another_one(tmp_path: Path, old: str, new: str):
-    unfinished(tmp_path / "run", "algorithm=fedadam")
+    unfinished(tmp_path / "run", "algorithm=fedyogi")
     before = contents(tmp_path / "run" / "checkpoint")
     edit(tmp_path / "run", old, new)
     with pytest.raises(InputError, match=r"config\.toml"):

@@ -112,6 +112,29 @@ def test_a_class_that_is_fedavg_by_another_name_gives_fedavgs_bits(tmp_path):
     assert torch.equal(saved(tmp_path / "mine")["server.x"], saved(tmp_path / "ours")["server.x"])
 
 
+KINDS = """
+    rate: float = 0.1
+    layers: tuple[int, ...] = (1, 2)
+    limit: float | None = 0.5
+    extra: float | None = None
+    kind: torch.dtype = torch.float32
+    names: list[str] = field(default_factory=lambda: ["a", "b"])
+"""
+
+
+@pytest.mark.parametrize("given", [[], ["limit=none"], ["limit=0.25", "layers=[3, 4]"]], ids=" ".join)
+def test_hyper_parameters_of_any_type_do_not_stand_in_the_way_of_a_run_and_its_resumption(tmp_path: Path, given):
+    """Not every value can be written in TOML: tuples, None in the place of a number, objects."""
+    text = SHRINK.replace("    rate: float = 0.1\n", KINDS).replace("import dataclass\n", "import dataclass, field\n")
+    text = text.replace("self.rate) *", "self.rate * (self.limit or 1) * sum(self.layers)) *")
+    name = f"{written(tmp_path / 'my.py', text)}:Shrink"
+    whole, part = tmp_path / "whole", tmp_path / "part"
+    cut = AfterRound([5], lambda: shutil.copytree(whole, part))
+    start(whole, f"algorithm={name}", "rate=0.02", *given, callbacks=[cut])
+    resume(part)
+    assert_same_run(whole, part)
+
+
 def test_the_users_file_is_executed_once_for_a_run(tmp_path, monkeypatch, capsys):
     log = tmp_path / "log.txt"
     file = written(tmp_path / "my.py", f"with open({str(log)!r}, 'a') as log:\n    log.write('executed\\n')\n{SHRINK}")

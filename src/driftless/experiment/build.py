@@ -64,6 +64,11 @@ def check_run(config: Config) -> None:
         raise InputError(
             "run.stop_at_target needs run.target, the test accuracy to stop at; set it, e.g. run.target=0.9."
         )
+    if (run.stop_at_target or run.patience is not None) and run.evaluate_every == 0:
+        raise InputError(
+            "run.stop_at_target and run.patience watch the test accuracy, which run.evaluate_every=0 never measures; "
+            "set evaluate_every to 1 or more."
+        )
     if config.engine.threads is not None and config.engine.threads < 1:
         raise InputError(f"engine.threads must be at least 1 (or none), got {config.engine.threads}.")
     check_range("run.straggler_alpha", run.straggler_alpha, 0, math.inf, high_open=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, StrictInt, ValidationError
 
 from driftless.engine.history import Record
 from driftless.errors import InputError, unknown
@@ -47,10 +47,10 @@ PLANNED = "planned.toml"
 class Compare(Section):
     """The `[compare]` table of a configuration file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
     algorithms: tuple[str, ...] = ()
-    seeds: int = Field(default=3, ge=1)
+    seeds: StrictInt = Field(default=3, ge=1)
     target: float | None = None
     settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Per algorithm, settings that differ from the rest of the file: its own learning rate, for example."""
@@ -114,7 +114,10 @@ def parse_settings(name: str, settings: dict[str, Any], base: Values) -> Values:
     nested = {key: value for key, value in settings.items() if isinstance(value, dict)}
     below = {**base, "algorithm.name": name}
     short = {full_key(key, below): value for key, value in settings.items() if key not in nested}
-    return flatten(Path(f"compare.settings.{name}"), nested) | short
+    values = flatten(Path(f"compare.settings.{name}"), nested) | short
+    if "algorithm.name" in values:
+        raise InputError(f"compare.settings.{name} sets another algorithm; give only its settings there.")
+    return values
 
 
 def as_table(table: Any, file: Path | None) -> dict[str, Any]:
@@ -141,6 +144,8 @@ def split_own(overrides: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
     rest: list[str] = []
     for text in overrides:
         key, _, value = text.partition("=")
+        if key in own:
+            raise InputError(f"'{key}' is given twice on the command line; give it once.")
         if key in ("seeds", "target"):
             own[key] = parse_value(value)
         else:
@@ -156,6 +161,7 @@ def folder_name(algorithm: str) -> str:
 
 def prepare_folder(comparison: Comparison, folder: Path) -> None:
     """Write the plan down, so that the whole can be resumed; an existing folder must hold the same plan."""
+    running.refuse_file(folder)
     planned = {name: to_toml(resolved) for name, resolved in comparison.runs.items()}
     if (folder / COMPARISON).exists():
         stored = {name: (folder / name / PLANNED).read_text(encoding="utf-8") for name in stored_names(folder)}

@@ -154,9 +154,9 @@ def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
             del values[key], source[key]
         values |= layer
         source |= dict.fromkeys(layer, where)
+    check_options(values, source)
     if "algorithm.name" in values:
         values["algorithm.name"] = absolute_name(str(values["algorithm.name"]))
-    check_options(values)
     demand_of_algorithm(values, source)
     fill_in_defaults(values, source)
     config = validated(values, source)
@@ -185,13 +185,29 @@ def demand_of_algorithm(values: Values, source: dict[str, str]) -> None:
 
 def fill_in_defaults(values: Values, source: dict[str, str]) -> None:
     """The hyper-parameters and options that were left at their defaults, so that a configuration shows all of them."""
-    cls = algorithm_class(str(values.get("algorithm.name", AlgorithmSection().name)))
+    for key, default in option_defaults(values).items():
+        if key not in values:
+            values[key], source[key] = default, "default"
+
+
+def option_defaults(settings: Values) -> Values:
+    """The defaults of the algorithm's hyper-parameters and of the options of the data, by their full keys."""
+    cls = algorithm_class(str(settings.get("algorithm.name", AlgorithmSection().name)))
     own = {f.name: f.default for f in fields(cls) if f.default is not MISSING}  # pyright: ignore[reportArgumentType]
-    options = {name: p.default for name, p in data_options(values).items() if p.default is not p.empty}
-    for section, defaults in (("algorithm", own), ("data", options)):
-        for name, default in defaults.items():
-            if f"{section}.{name}" not in values:
-                values[f"{section}.{name}"], source[f"{section}.{name}"] = default, "default"
+    options = {name: p.default for name, p in data_options(settings).items() if p.default is not p.empty}
+    return {f"algorithm.{name}": v for name, v in own.items()} | {f"data.{name}": v for name, v in options.items()}
+
+
+def flat(config: Config) -> Values:
+    """Every setting by its full key."""
+    return {f"{part}.{name}": value for part in SECTIONS for name, value in dict(getattr(config, part)).items()}
+
+
+def chosen(config: Config) -> Values:
+    """The settings without the hyper-parameters and options that have their default values."""
+    settings = flat(config)
+    defaults = option_defaults(settings)
+    return {key: value for key, value in settings.items() if key not in defaults or value != defaults[key]}
 
 
 def obsolete(values: Values, layer: Values) -> list[str]:
@@ -230,7 +246,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"there is no configuration file '{path}'; give the path of a .toml file.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"'{path}' cannot be read as a TOML file: {error}.") from None
+        raise InputError(f"'{path}' is not a TOML file: {error}.") from None
 
 
 def flatten(path: Path, tables: Mapping[str, Any]) -> Values:
@@ -254,7 +270,7 @@ def parse_overrides(overrides: Iterable[str], below: Values) -> Values:
         full = full_key(key, {**below, **values})
         if full in values:
             raise InputError(f"'{full}' is given twice on the command line; give it once.")
-        values[full] = parse_for(full, text)
+        values[full] = parse_for(full, text, {**below, **values})
     return values
 
 
@@ -265,11 +281,14 @@ def precedence(key: str) -> int:
     return 1 if key in ("partition", "data.partition") else 2
 
 
-def parse_for(key: str, text: str) -> Any:
+def parse_for(key: str, text: str, settings: Values) -> Any:
     """The value of a setting; where a text is wanted, `output=2024` is "2024" and `clipping=none` is "none"."""
     section, _, name = key.partition(".")
     field = SECTIONS[section].model_fields.get(name)
-    allowed = set(get_args(field.annotation) or [field.annotation]) if field else set()
+    if field is not None:
+        allowed = set(get_args(field.annotation) or [field.annotation])
+    else:
+        allowed = {str} if isinstance(option_defaults(settings).get(key), str) else set()
     value = parse_value(text)
     fits = isinstance(value, str) or (value is None and type(None) in allowed)
     return text if allowed and allowed <= {str, type(None)} and not fits else value
@@ -333,7 +352,7 @@ def check_key(section: str, name: str) -> None:
         raise unknown(f"key of section '{section}'", name, allowed)
 
 
-def check_options(values: Values) -> None:
+def check_options(values: Values, source: Mapping[str, str]) -> None:
     for section, what in (("algorithm", "algorithm"), ("data", "data set and partition")):
         name = values.get(f"{section}.name", SECTIONS[section].model_fields["name"].default)
         allowed = known_keys(section, values)
@@ -342,7 +361,8 @@ def check_options(values: Values) -> None:
             if inside == section and option not in allowed:
                 if option in ELSEWHERE:
                     raise InputError(f"unknown key '{key}'; here it is called {ELSEWHERE[option]}.")
-                raise unknown(f"option of {what} '{name}'", option, allowed - {"name"})
+                error = unknown(f"option of {what} '{name}'", option, allowed - {"name"})
+                raise InputError(f"{error} (It was given by: {source[key]}.)")
 
 
 def hyper_parameters(cls: type[Algorithm]) -> set[str]:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 import signal
 import subprocess
 import sys
@@ -54,14 +55,14 @@ class Interrupted(Exception):
         self.round = round
 
     def __str__(self) -> str:
-        return f"stopped after round {self.round}; continue with: driftless resume {self.directory}"
+        return f"stopped after round {self.round}; continue with: {command('resume', self.directory)}"
 
 
 def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = ()) -> StoredRun:
     """A new run in a directory that holds none yet. All input is checked before anything is written."""
     refuse_existing(directory)
-    set_threads(resolved.config)
     simulation = simulation_of(resolved.config)
+    set_threads(resolved.config)
     plan = simulation.plan()
     settled = settle(resolved, plan)
     directory.mkdir(parents=True, exist_ok=True)
@@ -85,11 +86,11 @@ def resume(
     with locked(directory):
         if StoredRun(directory).result is not None:
             raise InputError(
-                f"the run in '{directory}' has ended already; look at it with: driftless report {directory}"
+                f"the run in '{directory}' has ended already; look at it with: {command('report', directory)}"
             )
         config = resolve(directory / CONFIG, []).config
-        set_threads(config)
         simulation = simulation_of(config)
+        set_threads(config)
         session = Session(directory, config, simulation, simulation.plan(), tuple(callbacks))
         loaded = session.checkpoints.load(simulation.init())
         if loaded is None:
@@ -242,7 +243,19 @@ class Locked(InputError):
     """Another process writes the run."""
 
 
+def command(name: str, directory: Path) -> str:
+    """A command as one would type it."""
+    return f"driftless {name} {shlex.quote(str(directory))}"
+
+
+def refuse_file(directory: Path) -> None:
+    in_the_way = next((path for path in (directory, *directory.parents) if path.exists() and not path.is_dir()), None)
+    if in_the_way:
+        raise InputError(f"the output '{directory}' cannot be a folder: '{in_the_way}' is a file. Choose another one.")
+
+
 def refuse_existing(directory: Path) -> None:
+    refuse_file(directory)
     if not is_run(directory):
         ours = (directory / LOCK).exists()  # a start that was killed before its first round
         taken = [name for name in (CONFIG, ENVIRONMENT, METRICS, EVENTS, RESULT) if (directory / name).exists()]
@@ -254,12 +267,12 @@ def refuse_existing(directory: Path) -> None:
         return
     if StoredRun(directory).result is not None:
         raise InputError(
-            f"'{directory}' holds a finished run; look at it with: driftless report {directory}. To run again, choose "
-            "another output, or add --again, which keeps the old run under another name."
+            f"'{directory}' holds a finished run; look at it with: {command('report', directory)}. To run again, "
+            "choose another output, or add --again, which keeps the old run under another name."
         )
     raise InputError(
-        f"'{directory}' holds a run that has not ended; continue it with: driftless resume {directory}. To start anew, "
-        "choose another output, or add --again, which keeps the old run under another name."
+        f"'{directory}' holds a run that has not ended; continue it with: {command('resume', directory)}. To start "
+        "anew, choose another output, or add --again, which keeps the old run under another name."
     )
 
 

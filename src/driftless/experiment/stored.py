@@ -42,13 +42,12 @@ class StoredRun:
 
     @cached_property
     def environment(self) -> dict[str, Any]:
-        return json.loads((self.path / ENVIRONMENT).read_text(encoding="utf-8"))
+        return read_json(self.path / ENVIRONMENT)
 
     @cached_property
     def result(self) -> dict[str, Any] | None:
         """None while the run has not ended."""
-        file = self.path / RESULT
-        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
+        return read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
 
     @property
     def algorithm(self) -> str:
@@ -84,9 +83,19 @@ def find_runs(paths: Iterable[Path]) -> list[StoredRun]:
     return runs
 
 
+def read_json(file: Path) -> dict[str, Any]:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"'{file}' is damaged: {error}. Put it back, or delete it.") from None
+
+
 def read_lines(file: Path) -> list[dict[str, Any]]:
     """JSON lines; a last line that a killed process left unfinished is ignored."""
     if not file.exists():
         return []
     lines = file.read_bytes().split(b"\n")
-    return [json.loads(line) for line in lines[:-1] if line]
+    try:
+        return [json.loads(line) for line in lines[:-1] if line]
+    except ValueError as error:
+        raise InputError(f"'{file}' is damaged: {error}. Put it back, or delete the run.") from None

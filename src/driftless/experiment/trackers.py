@@ -20,7 +20,7 @@ from typing import Any
 from driftless.engine.history import Event, Record
 from driftless.errors import InputError, unknown
 from driftless.experiment.callbacks import Callback
-from driftless.experiment.config import SECTIONS, Config
+from driftless.experiment.config import Config, flat
 from driftless.experiment.files import write_json
 from driftless.experiment.stored import ENVIRONMENT
 from driftless.experiment.user_code import classes_in
@@ -94,7 +94,7 @@ class TensorBoard(Tracker):
         # Of a run that was killed and is resumed, the rounds that are now played again do not count.
         self._writer = self._module.SummaryWriter(str(folder), purge_step=first_round)
         if first_round == 1:
-            self._writer.add_text("config", table(flat(config)), 0)
+            self._writer.add_text("config", table(settings(config)), 0)
 
     def round(self, record: Record) -> None:
         for name, value in numbers(record.metrics).items():
@@ -155,7 +155,7 @@ class MLflow(Tracker):
         run = self._client.create_run(self._experiment_id(folder), run_name=name, tags=tags(directory))
         self._run, self._logged = run.info.run_id, 0
         entities = importlib.import_module("mlflow.entities")
-        params = [entities.Param(key, str(value)[:LONGEST_PARAMETER]) for key, value in flat(config).items()]
+        params = [entities.Param(key, str(value)[:LONGEST_PARAMETER]) for key, value in settings(config).items()]
         for first in range(0, len(params), PARAMETERS_AT_ONCE):
             self._client.log_batch(self._run, params=params[first : first + PARAMETERS_AT_ONCE])
         if directory is not None:
@@ -225,12 +225,9 @@ def callback_from_file(text: str) -> Callback:
         raise InputError(f"class {name} of '{file}' must be made without arguments: {error}.") from error
 
 
-def flat(config: Config) -> dict[str, Any]:
+def settings(config: Config) -> dict[str, Any]:
     """Every setting by its full key; those that are not set are left out."""
-    pairs = (
-        (f"{section}.{key}", value) for section in SECTIONS for key, value in dict(getattr(config, section)).items()
-    )
-    return {key: value for key, value in pairs if value is not None}
+    return {key: value for key, value in flat(config).items() if value is not None}
 
 
 def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftless.errors import InputError
-from driftless.experiment.config import SECTIONS, Config
+from driftless.experiment.config import SECTIONS, Config, chosen
 from driftless.experiment.stored import StoredRun
 from driftless.report.names import AXES, METRICS, Axis, short
 
@@ -151,7 +151,8 @@ def single(runs: list[Run]) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
 
 
 def settings_of(config: Config) -> Settings:
-    return {f"{part}.{name}": value for part in SECTIONS for name, value in dict(getattr(config, part)).items()}
+    """What was chosen: options at their defaults say nothing about a run."""
+    return chosen(config)
 
 
 def is_experiment(key: str) -> bool:
