@@ -184,10 +184,15 @@ def demand_of_algorithm(values: Values, source: dict[str, str]) -> None:
 
 
 def fill_in_defaults(values: Values, source: dict[str, str]) -> None:
-    """The hyper-parameters and options that were left at their defaults, so that a configuration shows all of them."""
+    """The hyper-parameters and options that were left at their defaults, so that a configuration shows all of them.
+
+    Those of a user's algorithm may be of a kind that TOML cannot write; they stay with the class.
+    """
     for key, default in option_defaults(values).items():
-        if key not in values:
+        if key not in values and isinstance(default, (bool, int, float, str, type(None))):
             values[key], source[key] = default, "default"
+        elif values.get(key) == "none" and not isinstance(default, str):
+            values[key] = None  # TOML has no null
 
 
 def option_defaults(settings: Values) -> Values:
@@ -406,12 +411,14 @@ def type_name(annotation: Any) -> str:
 def to_toml(resolved: Resolved) -> str:
     """The resolved configuration as a TOML file that gives it back, each value with its source as a comment."""
     lines: list[str] = []
+    defaults = option_defaults(flat(resolved.config))
     for section in SECTIONS:
         lines.append(f"[{section}]")
         for key, where in resolved.source.items():
             if key.startswith(f"{section}."):
                 value, name = resolved.value(key), key.partition(".")[2]
-                text = f"# {name} = none" if value is None else f"{name} = {toml_value(value)}"
+                unset = value is None and defaults.get(key) is None
+                text = f"# {name} = none" if unset else f"{name} = {toml_value('none' if value is None else value)}"
                 lines.append(f"{text.ljust(40)}  # {where}")
         lines.append("")
     return "\n".join(lines)
