@@ -23,7 +23,7 @@ from driftless.engine.simulation import Simulation, State
 from driftless.experiment.build import simulation_of
 from driftless.experiment.metrics import evaluation, halved
 from driftless.simulate import prepare
-from experiment.runs import Records, small, start
+from experiment.runs import DIVERGING, Records, small, start
 
 UNEQUAL = ["data.partition=dirichlet", "data.alpha=0.5", "data.sizes=lognormal", "dtype=float64", "lr=0.3"]
 """Clients of different sizes and labels, so that weights and pairs matter."""
@@ -67,6 +67,16 @@ def test_a_single_client_has_no_cosine_and_no_drift(tmp_path):
     for row in start(tmp_path / "run", "cohort=1", "rounds=3").rows:
         assert "cosine" not in row
         assert row["drift"] == 0
+
+
+def test_updates_so_long_that_their_squares_overflow_get_no_wrong_numbers(tmp_path):
+    """Weight decay alone drives all clients the same way, further each round: their cosine is 1 to the end."""
+    stored = start(tmp_path / "run", *DIVERGING)
+    rows = [row for row in stored.rows if "train_loss" in row]
+    assert max(row["norm_x"] for row in rows) > 1e30
+    for row in rows:
+        assert row.get("cosine", 1.0) == pytest.approx(1.0, abs=1e-4)
+    assert "norm inf" not in (stored.result or {})["reason"]
 
 
 def test_clients_that_do_not_move_have_no_direction():

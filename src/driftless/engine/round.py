@@ -101,7 +101,9 @@ class Arrived:
         weights = weights_of(self._weighting, work)
         self._uploads.add(trained.upload, weights)
         norms = self._add_directions(trained.upload.delta)
-        facts = ClientFacts(work.steps, work.examples, trained.loss, trained.accuracy, norms.square())
+        facts = ClientFacts(
+            work.steps, work.examples, trained.loss, trained.accuracy, norms.square().to(work.steps.dtype)
+        )
         self._facts.add(facts, weights)
         clients = work.clients.tolist()
         self.states.append((clients, trained.client))
@@ -111,8 +113,8 @@ class Arrived:
 
     def _add_directions(self, deltas: Tensor) -> Tensor:
         """Sum the unit vectors of the updates; returns the norms [clients]."""
-        norms = deltas.norm(dim=1)
-        inverse = torch.where(norms > 0, 1 / norms, 0.0)
+        norms = torch.linalg.vector_norm(deltas, dim=1, dtype=torch.float64)  # in float32 a long one would be infinite
+        inverse = torch.where(norms > 0, 1 / norms, 0.0).to(deltas.dtype)
         self._unit_sum = self._unit_sum + inverse @ deltas
         self._moved += int((norms > 0).sum())
         return norms
@@ -126,7 +128,9 @@ class Arrived:
         spread = facts.squared_norm - mean.delta.square().sum()
         noise = 16 * torch.finfo(spread.dtype).eps * facts.squared_norm  # what rounding leaves of equal updates
         spread = torch.where(spread > noise, spread, 0.0)
-        metrics = {"train_loss": facts.loss, "norm_update": mean.delta.norm(), "drift": spread.sqrt()}
+        metrics = {"train_loss": facts.loss, "norm_update": torch.linalg.vector_norm(mean.delta, dtype=torch.float64)}
+        if torch.isfinite(facts.squared_norm):
+            metrics["drift"] = spread.sqrt()
         if not torch.isnan(facts.accuracy):
             metrics["train_accuracy"] = facts.accuracy
         if self._moved > 1:

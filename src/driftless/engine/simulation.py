@@ -203,7 +203,7 @@ def events_of(t: int, result: RoundResult) -> list[Event]:
 
 def diverged(t: int, state: State, simulation: Simulation) -> Diverged:
     first = t - ROUNDS_LOST_BEFORE_STOP + 1
-    norm_0, norm = float(simulation.model.initial.norm()), float(state.server.x.norm())
+    norm_0, norm = float(simulation.model.initial.norm()), norms(state.server)["norm_x"]
     training = simulation.training
     if norm > 100 * max(norm_0, 1.0):
         cause = f"the server model had grown to norm {norm:.3g} (from {norm_0:.3g}): the server's steps are too long"

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from pydantic import ConfigDict, Field, StrictInt, ValidationError
 
 from driftless.engine.history import Record
+from driftless.engine.simulation import Simulation, resolved_engine
 from driftless.errors import InputError, unknown
 from driftless.experiment import run as running
 from driftless.experiment.build import simulation_of
@@ -87,7 +89,7 @@ def plan(algorithms: Sequence[str], file: Path | None, overrides: Iterable[str])
     output: str | None = None
     for name in names:
         resolved = config_of(name, base, options.settings.get(name, {}), run_overrides, file)
-        simulation_of(resolved.config)
+        resolved = with_engine(resolved, simulation_of(resolved.config))
         first, output = resolved.config.run.seed, resolved.config.run.output
         for seed in range(first, first + options.seeds):
             runs[f"{folder_name(name)}/seed-{seed}"] = with_seed(resolved, seed)
@@ -103,6 +105,20 @@ def config_of(name: str, base: Values, settings: dict[str, Any], overrides: list
     # One thread each: two runs side by side are faster than one on two threads, and bits do not depend on the jobs.
     layers = [("the comparison", {"engine.threads": 1}), (str(file), base), (where, tuned), ("command line", given)]
     return combine(layers)
+
+
+def with_engine(resolved: Resolved, simulation: Simulation) -> Resolved:
+    """`auto` is decided here, once for all seeds: workers that measured for themselves might disagree."""
+    if resolved.config.engine.kind != "auto":
+        return resolved
+    threads = torch.get_num_threads()
+    running.set_threads(resolved.config)
+    try:
+        decided = resolved_engine(simulation.plan())
+    finally:
+        torch.set_num_threads(threads)
+    values = {"engine.kind": decided["kind"], "engine.block_size": decided["block_size"]}
+    return with_values(resolved, values, "decided at the start")
 
 
 def with_seed(resolved: Resolved, seed: int) -> Resolved:
@@ -173,10 +189,13 @@ def prepare_folder(comparison: Comparison, folder: Path) -> None:
         return
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"'{folder}' exists and holds something else; choose another output.")
+    # Under another name first: a kill leaves no folder that is half a comparison.
+    beginning = folder.with_name(f".{folder.name}.{os.getpid()}")
     for name, text in planned.items():
-        (folder / name).mkdir(parents=True)
-        write_atomically(folder / name / PLANNED, text.encode())
-    write_json(folder / COMPARISON, {"runs": list(planned), "target": comparison.target})
+        (beginning / name).mkdir(parents=True)
+        write_atomically(beginning / name / PLANNED, text.encode())
+    write_json(beginning / COMPARISON, {"runs": list(planned), "target": comparison.target})
+    beginning.replace(folder)
 
 
 def stored_names(folder: Path) -> list[str]:

@@ -229,7 +229,8 @@ def obsolete(values: Values, layer: Values) -> list[str]:
     if replaced("algorithm.name", AlgorithmSection().name):
         gone += [key for key in values if key.startswith("algorithm.") and key != "algorithm.name"]
     if replaced("data.name", Data().name):
-        gone += [key for key in values if key.startswith("data.") and key not in ("data.name", "data.seed")]
+        kept = {f"data.{name}" for name in Data.model_fields} - {"data.partition"}
+        gone += [key for key in values if key.startswith("data.") and key not in kept]
     elif replaced("data.partition", None) and values.get("data.partition") in PARTITIONS:
         kept = data_options({**values, **layer})
         old = PARTITIONS[values["data.partition"]].options

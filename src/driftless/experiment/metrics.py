@@ -58,6 +58,8 @@ def evaluation(simulation: Simulation, state: State) -> Row:
 def stop_reason(config: Config, rows: list[Row]) -> str | None:
     """Why the run should stop now, from its rows alone, so that a resumed run decides the same."""
     run = config.run
+    if not run.stop_at_target and run.patience is None:
+        return None
     measured = [row["test_accuracy"] for row in rows if "test_accuracy" in row]
     if not measured or "test_accuracy" not in rows[-1]:
         return None

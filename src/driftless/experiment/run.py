@@ -141,12 +141,15 @@ class Session:
             for played in play(self.simulation, self.plan, state, rounds):
                 reason = self._record(played, rows, metrics, events)
                 t = played.record.round
-                last = t == rounds or reason is not None or interrupted()
+                stopping = interrupted()  # asked once, so that whatever ends the run has been saved
+                last = t == rounds or reason is not None or stopping
                 if last or (every and t % every == 0):
+                    metrics.sync()
+                    events.sync()
                     self.checkpoints.save(played.state, {METRICS: metrics.position, EVENTS: events.position})
                 if reason is not None:
                     return reason
-                if interrupted() and t < rounds:
+                if stopping and t < rounds:
                     raise Interrupted(self.directory, t)
         return None
 
@@ -189,6 +192,11 @@ class Lines:
         self._file.write((json.dumps(content) + "\n").encode())
         self._file.flush()
         self.position = self._file.tell()
+
+    def sync(self) -> None:
+        """Make the lines durable before a checkpoint counts on them."""
+        assert self._file is not None
+        os.fsync(self._file.fileno())
 
     def __exit__(self, *_: object) -> None:
         assert self._file is not None
