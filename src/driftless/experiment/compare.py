@@ -25,7 +25,6 @@ from driftless.experiment.build import simulation_of
 from driftless.experiment.callbacks import Callback
 from driftless.experiment.config import (
     Resolved,
-    Section,
     Values,
     combine,
     flatten,
@@ -39,6 +38,7 @@ from driftless.experiment.config import (
 )
 from driftless.experiment.files import write_atomically, write_json
 from driftless.experiment.processes import ctrl_c_is_ours, end_with_parent
+from driftless.experiment.schema import Section
 from driftless.experiment.stored import StoredRun, is_run
 from driftless.experiment.user_code import algorithm_class
 

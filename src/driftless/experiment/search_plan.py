@@ -21,7 +21,6 @@ from driftless.experiment.build import algorithm_of, local_of, simulation_of
 from driftless.experiment.config import (
     Config,
     Resolved,
-    Section,
     Values,
     combine,
     flatten,
@@ -33,6 +32,7 @@ from driftless.experiment.config import (
     with_values,
 )
 from driftless.experiment.files import write_atomically, write_json
+from driftless.experiment.schema import Section
 from driftless.experiment.search_space import Space, default_space, grid_size, parse_space
 
 STUDY, PLANNED = "study.json", "planned.toml"
