@@ -181,6 +181,8 @@ def summary(seen: list[Seen], counts: Tensor, dtype: torch.dtype) -> tuple[Tenso
     hits = torch.stack([s.hits for s in seen], 1)  # [clients, steps, width, ...]
     if hits.numel() == 0:
         return loss, torch.full_like(loss, torch.nan)
+    if bool((counts == hits.shape[2]).all()):  # no padding, the usual case
+        return loss, hits.flatten(1).to(dtype).mean(1)
     each = hits.flatten(3).to(dtype).mean(3) if hits.dim() > 3 else hits.to(dtype)
     valid = torch.arange(each.shape[2]) < counts[:, :, None]
     return loss, torch.where(valid, each, 0.0).sum((1, 2)) / counts.sum(1)

@@ -113,7 +113,9 @@ class Arrived:
 
     def _add_directions(self, deltas: Tensor) -> Tensor:
         """Sum the unit vectors of the updates; returns the norms [clients]."""
-        norms = torch.linalg.vector_norm(deltas, dim=1, dtype=torch.float64)  # in float32 a long one would be infinite
+        norms = deltas.norm(dim=1)
+        if not torch.isfinite(norms).all():
+            norms = torch.linalg.vector_norm(deltas, dim=1, dtype=torch.float64)  # too long for float32
         inverse = torch.where(norms > 0, 1 / norms, 0.0).to(deltas.dtype)
         self._unit_sum = self._unit_sum + inverse @ deltas
         self._moved += int((norms > 0).sum())
