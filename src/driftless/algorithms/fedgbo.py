@@ -28,6 +28,14 @@ class Biased(NamedTuple):
     x: Vector
     statistics: Statistics
 
+    @property
+    def m(self) -> Vector:
+        return self.statistics.m
+
+    @property
+    def v(self) -> Vector:
+        return self.statistics.v
+
 
 @dataclass(frozen=True)
 class FedGBO(Algorithm):
