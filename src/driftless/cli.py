@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ from driftless.experiment import trackers
 from driftless.experiment import tune as searching
 from driftless.experiment.build import simulation_of
 from driftless.experiment.callbacks import Callback
-from driftless.experiment.stored import StoredRun, find_runs
+from driftless.experiment.stored import StoredRun, find_runs, is_run
 
 app = typer.Typer(
     name="driftless",
@@ -121,7 +122,7 @@ def resume(
     if comparing.is_comparison(directory):
         finish_comparison(comparing.read_comparison(directory), directory, jobs, quiet, as_json)
         return
-    rounds = StoredRun(directory).config.run.rounds if (directory / "config.toml").exists() else 0
+    rounds = StoredRun(directory).config.run.rounds if is_run(directory) else 0
 
     def tell(problem: str) -> None:
         err.print(f"a checkpoint could not be used, an older one is: {problem}", markup=False, soft_wrap=True)
@@ -170,12 +171,8 @@ def finish_comparison(
 ) -> None:
     from driftless.report import summary, tables  # plotting libraries are slow to import: only where they are needed
 
-    with rounds_bar(f"{len(comparison.runs)} runs", comparison.rounds, quiet or as_json) as bar:
-        try:
-            runs = comparing.execute(comparison, folder, bar, jobs)
-        except KeyboardInterrupt:
-            err.print(f"stopped; continue with: {running.command('resume', folder)}", markup=False, soft_wrap=True)
-            raise typer.Exit(130) from None
+    with rounds_bar(f"{len(comparison.runs)} runs", comparison.rounds, quiet or as_json) as bar, resumable(folder):
+        runs = comparing.execute(comparison, folder, bar, jobs)
     summed = summary.summarise(runs, comparison.target)
     if as_json:
         print(json.dumps({"directory": str(folder), "algorithms": [tables.record(row, summed) for row in summed.rows]}))  # noqa: T201
@@ -200,12 +197,8 @@ def finish_search(plan: searching.Plan, folder: Path, jobs: int | None, quiet: b
     if not (quiet or as_json):
         for note in plan.notes:
             say(note)
-    with rounds_bar(f"{plan.trials} trials", plan.rounds, quiet or as_json) as bar:
-        try:
-            outcome = searching.execute(plan, folder, bar, jobs)
-        except KeyboardInterrupt:
-            err.print(f"stopped; continue with: {running.command('resume', folder)}", markup=False, soft_wrap=True)
-            raise typer.Exit(130) from None
+    with rounds_bar(f"{plan.trials} trials", plan.rounds, quiet or as_json) as bar, resumable(folder):
+        outcome = searching.execute(plan, folder, bar, jobs)
     if outcome.best is None:
         raise InputError(
             f"no trial in '{folder}' ended well; try a space with smaller learning rates (space.local.lr)."
@@ -216,7 +209,7 @@ def finish_search(plan: searching.Plan, folder: Path, jobs: int | None, quiet: b
         return
     out.print(searching.rich_table(outcome))
     if not quiet:
-        say(f"saved in {folder}, with search.png; next: driftless run {folder}/best.toml")
+        say(f"saved in {folder}, with search.png; next: {running.command('run', folder / 'best.toml')}")
 
 
 @app.command()
@@ -279,6 +272,16 @@ def list_(what: Annotated[str, typer.Argument(help="algorithms, datasets, models
     table, usage = LISTS[what]
     out.print(table())
     say(f"use one: driftless run {usage}")
+
+
+@contextmanager
+def resumable(folder: Path) -> Generator[None]:
+    """Ctrl-C ends with the command that continues."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        err.print(f"stopped; continue with: {running.command('resume', folder)}", markup=False, soft_wrap=True)
+        raise typer.Exit(130) from None
 
 
 def listeners_of(track: list[str] | None, callback: list[str] | None) -> list[Callback]:

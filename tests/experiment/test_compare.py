@@ -216,8 +216,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_same_comparison(one: Path, other: Path) -> None:
-    runs = comparing.stored_names(one)
-    assert runs == comparing.stored_names(other)
+    runs = list(comparing.read_comparison(one).runs)
+    assert runs == list(comparing.read_comparison(other).runs)
     for name in runs:
         assert_same_run(one / name, other / name)
 
@@ -274,7 +274,11 @@ def test_ctrl_c_saves_all_runs_and_the_whole_is_resumed_to_the_same_bits(tmp_pat
     assert child.returncode == 130
     assert f"continue with: driftless resume {folder}" in err
     assert "Traceback" not in err
-    begun = [folder / name for name in comparing.stored_names(folder) if (folder / name / "config.toml").exists()]
+    begun = [
+        folder / name
+        for name in list(comparing.read_comparison(folder).runs)
+        if (folder / name / "config.toml").exists()
+    ]
     unfinished = [run for run in begun if not (run / "result.json").exists()]
     for run in unfinished:
         assert (run / "checkpoint" / f"manifest-{lines(run):08d}.json").exists() or lines(run) == 0
@@ -376,4 +380,20 @@ def test_a_planned_run_says_where_its_settings_came_from(tmp_path):
 
 
 def test_the_runs_of_the_reference_have_results(reference):
-    assert all(b'"finished"' in timeless(reference / n / "result.json") for n in comparing.stored_names(reference))
+    assert all(
+        b'"finished"' in timeless(reference / n / "result.json")
+        for n in list(comparing.read_comparison(reference).runs)
+    )
+
+
+def test_an_engine_that_would_be_measured_otherwise_the_second_time_is_still_the_same_comparison(tmp_path, monkeypatch):
+    folder, settings = tmp_path / "compared", ["rounds=2", "seeds=1"]
+    monkeypatch.setattr("driftless.engine.choose.faster", lambda *_: "block")
+    first = plan(["fedavg"], None, [*settings, "engine=auto"])
+    prepare_folder(first, folder)
+    monkeypatch.setattr("driftless.engine.choose.faster", lambda *_: "single")
+    second = plan(["fedavg"], None, [*settings, "engine=auto"])
+    assert first.runs["fedavg/seed-0"].config != second.runs["fedavg/seed-0"].config
+    prepare_folder(second, folder)
+    with pytest.raises(InputError, match="other settings"):
+        prepare_folder(plan(["fedavg"], None, [*settings, "engine=single"]), folder)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -17,14 +19,10 @@ EVALUATION_BATCH = 2048
 @torch.no_grad()
 def accuracy_by_client(model: FlatModel, x: Vector, clients: Federation) -> np.ndarray:
     """The accuracy on each client's own examples, of the clients that have some; empty for regression."""
-    right: list[Tensor] = []
-    for start in range(0, len(clients.inputs), EVALUATION_BATCH):
-        rows = slice(start, start + EVALUATION_BATCH)
-        right.append(hits(model.evaluate(x, clients.inputs[rows]), clients.targets[rows]))
-    each = torch.cat(right).double()
+    each = torch.cat([right(*batch) for batch in in_batches(model, x, (clients.inputs, clients.targets))])
     if each.numel() == 0:
         return np.zeros(0)
-    total = np.concatenate([[0.0], (each.flatten(1).mean(1) if each.dim() > 1 else each).cumsum(0).numpy()])
+    total = np.concatenate([[0.0], each.cumsum(0).numpy()])
     sizes = clients.sizes
     sums = total[clients.offsets[1:]] - total[clients.offsets[:-1]]
     return sums[sizes > 0] / sizes[sizes > 0]
@@ -33,14 +31,22 @@ def accuracy_by_client(model: FlatModel, x: Vector, clients: Federation) -> np.n
 @torch.no_grad()
 def evaluate(model: FlatModel, loss: Loss, x: Vector, data: tuple[Tensor, Tensor]) -> dict[str, float]:
     """{"loss": ..., "accuracy": ...}; accuracy only for labels."""
-    inputs, targets = data
     totals: dict[str, float] = {"loss": 0.0}
-    for start in range(0, len(inputs), EVALUATION_BATCH):
-        batch, labels = inputs[start : start + EVALUATION_BATCH], targets[start : start + EVALUATION_BATCH]
-        outputs = model.evaluate(x, batch)
-        totals["loss"] += float(loss(outputs, labels)) * len(batch)
-        right = hits(outputs, labels)
-        if right.numel():
-            each = right.flatten(1).double().mean(1) if right.dim() > 1 else right
+    for outputs, targets in in_batches(model, x, data):
+        totals["loss"] += float(loss(outputs, targets)) * len(targets)
+        each = right(outputs, targets)
+        if each.numel():
             totals["accuracy"] = totals.get("accuracy", 0.0) + float(each.sum())
-    return {name: total / len(inputs) for name, total in totals.items()}
+    return {name: total / len(data[0]) for name, total in totals.items()}
+
+
+def in_batches(model: FlatModel, x: Vector, data: tuple[Tensor, Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Outputs and targets, a large batch at a time."""
+    for inputs, targets in zip(*(part.split(EVALUATION_BATCH) for part in data), strict=True):
+        yield model.evaluate(x, inputs), targets
+
+
+def right(outputs: Tensor, targets: Tensor) -> Tensor:
+    """How much of each example is classified correctly: 0 or 1, a share for a sequence; empty for numbers."""
+    found = hits(outputs, targets).double()
+    return found.flatten(1).mean(1) if found.dim() > 1 else found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
@@ -18,7 +17,7 @@ import torch
 from pydantic import ConfigDict, Field, StrictInt, ValidationError
 
 from driftless.engine.history import Record
-from driftless.engine.simulation import Simulation, resolved_engine
+from driftless.engine.simulation import Simulation
 from driftless.errors import InputError, unknown
 from driftless.experiment import run as running
 from driftless.experiment.build import simulation_of
@@ -39,7 +38,7 @@ from driftless.experiment.config import (
 from driftless.experiment.files import write_atomically, write_json
 from driftless.experiment.processes import ctrl_c_is_ours, end_with_parent
 from driftless.experiment.schema import Section
-from driftless.experiment.stored import StoredRun, is_run
+from driftless.experiment.stored import StoredRun, is_run, read_json
 from driftless.experiment.user_code import algorithm_class
 
 COMPARISON = "comparison.json"
@@ -114,11 +113,9 @@ def with_engine(resolved: Resolved, simulation: Simulation) -> Resolved:
     threads = torch.get_num_threads()
     running.set_threads(resolved.config)
     try:
-        decided = resolved_engine(simulation.plan())
+        return running.settle(resolved, simulation.plan())
     finally:
         torch.set_num_threads(threads)
-    values = {"engine.kind": decided["kind"], "engine.block_size": decided["block_size"]}
-    return with_values(resolved, values, "decided at the start")
 
 
 def with_seed(resolved: Resolved, seed: int) -> Resolved:
@@ -178,15 +175,14 @@ def folder_name(algorithm: str) -> str:
 def prepare_folder(comparison: Comparison, folder: Path) -> None:
     """Write the plan down, so that the whole can be resumed; an existing folder must hold the same plan."""
     running.refuse_file(folder)
-    planned = {name: to_toml(resolved) for name, resolved in comparison.runs.items()}
-    if (folder / COMPARISON).exists():
-        stored = {name: (folder / name / PLANNED).read_text(encoding="utf-8") for name in stored_names(folder)}
-        if {k: tomllib.loads(v) for k, v in stored.items()} != {k: tomllib.loads(v) for k, v in planned.items()}:
+    if is_comparison(folder):
+        if not same_plan(comparison, read_comparison(folder)):
             raise InputError(
                 f"'{folder}' holds a comparison with other settings; choose another output, "
-                f"or continue that one with: driftless resume {folder}"
+                f"or continue that one with: {running.command('resume', folder)}"
             )
         return
+    planned = {name: to_toml(resolved) for name, resolved in comparison.runs.items()}
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"'{folder}' exists and holds something else; choose another output.")
     # Under another name first: a kill leaves no folder that is half a comparison.
@@ -198,13 +194,22 @@ def prepare_folder(comparison: Comparison, folder: Path) -> None:
     beginning.replace(folder)
 
 
-def stored_names(folder: Path) -> list[str]:
-    return json.loads((folder / COMPARISON).read_text(encoding="utf-8"))["runs"]
+def same_plan(comparison: Comparison, stored: Comparison) -> bool:
+    if list(comparison.runs) != list(stored.runs):
+        return False
+    pairs = [(with_decisions(new, stored.runs[name]), stored.runs[name]) for name, new in comparison.runs.items()]
+    return all(tomllib.loads(to_toml(new)) == tomllib.loads(to_toml(old)) for new, old in pairs)
+
+
+def with_decisions(new: Resolved, old: Resolved) -> Resolved:
+    """What the machine decided the first time stands: measured again, it might come out differently."""
+    decided = [key for key, where in new.source.items() if where == running.DECIDED]
+    return with_values(new, {key: old.value(key) for key in decided}, running.DECIDED)
 
 
 def read_comparison(folder: Path) -> Comparison:
     """The plan of a comparison's folder."""
-    stored = json.loads((folder / COMPARISON).read_text(encoding="utf-8"))
+    stored = read_json(folder / COMPARISON)
     return Comparison({name: resolve(folder / name / PLANNED, []) for name in stored["runs"]}, stored["target"])
 
 

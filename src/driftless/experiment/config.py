@@ -75,8 +75,7 @@ def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
     demand_of_algorithm(values, source)
     fill_in_defaults(values, source)
     config = validated(values, source)
-    everything = {f"{section}.{name}" for section in SECTIONS for name in dict(getattr(config, section))}
-    return Resolved(config, {key: source.get(key, "default") for key in sorted(everything)})
+    return Resolved(config, {key: source.get(key, "default") for key in sorted(flat(config))})
 
 
 def with_values(resolved: Resolved, values: Values, where: str) -> Resolved:
@@ -249,8 +248,7 @@ def full_key(key: str, settings: Values) -> str:
         raise InputError(f"'{key}' could be {' or '.join(f'{s}.{key}' for s in homes)}; write which one you mean.")
     if homes:
         return f"{homes[0]}.{key}"
-    if key in ELSEWHERE:
-        raise InputError(f"unknown key '{key}'; here it is called {ELSEWHERE[key]}.")
+    refuse_other_name(key, key)
     every = {name for s in SECTIONS for name in known_keys(s, settings)} - {"name", "kind"}
     raise unknown("key", key, every | set(HEADLINE))
 
@@ -264,12 +262,16 @@ def known_keys(section: str, settings: Values) -> set[str]:
     return names
 
 
+def refuse_other_name(key: str, name: str) -> None:
+    if name in ELSEWHERE:
+        raise InputError(f"unknown key '{key}'; here it is called {ELSEWHERE[name]}.")
+
+
 def check_key(section: str, name: str) -> None:
     """Keys of the fixed sections; those of `data` and `algorithm` depend on names and are checked by check_options."""
     allowed = SECTIONS[section].model_fields
     if name not in allowed and section not in ("data", "algorithm"):
-        if name in ELSEWHERE:
-            raise InputError(f"unknown key '{section}.{name}'; here it is called {ELSEWHERE[name]}.")
+        refuse_other_name(f"{section}.{name}", name)
         raise unknown(f"key of section '{section}'", name, allowed)
 
 
@@ -280,8 +282,7 @@ def check_options(values: Values, source: Mapping[str, str]) -> None:
         for key in values:
             inside, _, option = key.partition(".")
             if inside == section and option not in allowed:
-                if option in ELSEWHERE:
-                    raise InputError(f"unknown key '{key}'; here it is called {ELSEWHERE[option]}.")
+                refuse_other_name(key, option)
                 error = unknown(f"option of {what} '{name}'", option, allowed - {"name"})
                 raise InputError(f"{error} (It was given by: {source[key]}.)")
 

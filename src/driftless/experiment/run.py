@@ -43,6 +43,8 @@ from driftless.experiment.stored import (
     read_lines,
 )
 
+DECIDED = "decided at the start"
+"""The source of a setting that was left open and that this machine has settled."""
 LISTED = ("torch", "numpy", "safetensors")
 
 
@@ -231,7 +233,7 @@ def settle(resolved: Resolved, plan: RoundPlan) -> Resolved:
     decided = {"engine.kind": engine["kind"], "engine.block_size": engine["block_size"]}
     decided["engine.threads"] = torch.get_num_threads()
     changed = {key: value for key, value in decided.items() if resolved.value(key) != value}
-    return with_values(resolved, changed, "decided at the start")
+    return with_values(resolved, changed, DECIDED)
 
 
 def fingerprint(config: Config) -> str:
