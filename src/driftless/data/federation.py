@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -128,10 +129,12 @@ class Federation:
     def clients(self) -> int:
         return len(self.offsets) - 1
 
-    @property
+    @cached_property
     def sizes(self) -> Ints:
         """The number of examples of each client, [clients]."""
-        return np.diff(self.offsets)
+        sizes = np.diff(self.offsets)
+        sizes.flags.writeable = False
+        return sizes
 
     @property
     def input_shape(self) -> tuple[int, ...]:

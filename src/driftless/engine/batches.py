@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -101,6 +102,11 @@ class BlockPlan:
     """[clients, steps, width] rows of the federation's tensors."""
     count: np.ndarray
     """[clients, steps]; 0 for a step beyond the client's own."""
+
+    @cached_property
+    def padded(self) -> bool:
+        """Whether some minibatch has fewer examples than the width."""
+        return bool((self.count != self.index.shape[2]).any())
 
 
 def stack(plans: list[Plan], first_rows: np.ndarray) -> BlockPlan:

@@ -1,32 +1,35 @@
-"""Many clients at once: local.py lifted with vmap, for clients with different numbers of steps and examples.
+"""Local training of a block of clients: local.py carried out, in one of two ways.
 
-Two runners with one signature. `SingleRunner` trains one client after the other, exactly as local.py reads.
-`BlockRunner` stacks the clients of a block and takes each local step for all of them; a client that has fewer steps
-than the longest of its block is left as it is by a mask, and padding of short minibatches has weight zero.
+`SingleRunner` trains one client after the other. `BlockRunner` lifts the steps with vmap and takes each for all clients
+of the block: padding of short minibatches has weight zero, a client that has no more steps is left as it is by a mask,
+and clients that have finished long ago are left out. Both record what a step does and replay it (replay.py).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.func import vmap
 
-from driftless.algorithm import Client, Local, Message, Round, Vector
+from driftless.algorithm import Client, Message, Round, Vector
 from driftless.data.federation import Federation
 from driftless.engine import batches
-from driftless.engine.batches import Plan
+from driftless.engine.batches import BlockPlan, Plan
 from driftless.engine.dropout import fold
-from driftless.engine.local import Batch, LocalStep, Seen, Trained, full_gradient, train_client
+from driftless.engine.local import Batch, LocalStep, Progress, Trained
 from driftless.engine.random import key63, stream
-from driftless.engine.tree import map_leaves
+from driftless.engine.record import Function
+from driftless.engine.replay import Replay, Series
+from driftless.engine.tree import Tree, leaves, map_leaves, with_leaves
 
 
 class Work(NamedTuple):
-    """A block's share of a round."""
+    """A block's share of a round: clients, by rising numbers of steps."""
 
     t: int
     clients: np.ndarray
@@ -45,115 +48,249 @@ class RunFacts(NamedTuple):
     uses_dropout: bool
 
 
-OwnRound = tuple[Tensor, ...]
-"""What differs between the clients of a round: (K_i, n_i) or (K_i, n_i, full-batch gradient at x)."""
+class Given(NamedTuple):
+    """What clients are given for their local training."""
+
+    shared: Tree
+    """The same for all: message, t, lr and, if asked for, the cohort's gradient."""
+    own: Tree
+    """Each client's: state, K_i, n_i and, if asked for, its full-batch gradient at x."""
+
+    @staticmethod
+    def of(work: Work, msg: Message, states: Client, r: Round, gradient: Tensor | None) -> Given:
+        shared = (msg, r.t, r.lr, *optional(r.cohort_gradient))
+        return Given(shared, (states, work.steps, work.examples, *optional(gradient)))
+
+    def seen_by(self, r: Round) -> tuple[Message, Client, Round]:
+        """The arguments of an algorithm's methods; here `own` is of one client."""
+        msg, t, lr, *cohort_gradient = self.shared
+        client, steps, examples, *gradient = self.own
+        r = r._replace(t=t, lr=lr, steps=steps, examples=examples)
+        return msg, client, r._replace(gradient=first(gradient), cohort_gradient=first(cohort_gradient))
 
 
-class SingleRunner:
-    """One client after the other: the plain specification."""
+class Runner(ABC):
+    """Trains the clients of a block."""
 
     def __init__(self, facts: RunFacts) -> None:
         self.facts = facts
+        self._replay = Replay()
+        self._trees: dict[str, Tree] = {}
+        """The structure of what was computed; the steps themselves work on flat lists of tensors."""
 
+    @abstractmethod
     def gradients(self, work: Work, x: Vector) -> Tensor:
         """Full-batch gradients at x [clients, P]."""
+
+    @abstractmethod
+    def train(self, work: Work, msg: Message, states: Client, r: Round) -> Trained: ...
+
+    def _begin(self, given: Given, r: Round) -> Function:
+        """-> the progress before the first step."""
+
+        def begin(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
+            now = self.facts.step.begin(*with_leaves(given, fixed).seen_by(r))
+            self._trees["progress"] = structure(now)
+            return leaves(now)
+
+        return begin
+
+    def _advance(self, given: Given, r: Round, parts: Parts) -> Function:
+        """progress -> the progress one step later."""
+
+        def advance(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
+            now: Progress = with_leaves(self._trees["progress"], moving)
+            minibatch, on = parts.batch(batch)
+            then = leaves(self.facts.step(now, minibatch, *with_leaves(given, fixed).seen_by(r)))
+            if on is None:
+                return then
+            return [torch.where(on, new, old) for new, old in zip(then, moving, strict=True)]
+
+        return advance
+
+    def _finish(self, given: Given, r: Round) -> Function:
+        """progress -> what is sent back, and the new state."""
+
+        def finish(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
+            now: Progress = with_leaves(self._trees["progress"], batch)
+            result = self.facts.step.finish(now, *with_leaves(given, fixed).seen_by(r))
+            self._trees["result"] = structure(result)
+            return leaves(result)
+
+        return finish
+
+    def _accumulate(self, parts: Parts) -> Function:
+        """sum of gradients -> with a chunk's gradient, by its share of the examples, added."""
+
+        def accumulate(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
+            (total,), (share, *rest), (x,) = moving, batch, fixed
+            return [total + self.facts.step.gradient(x, parts.batch(rest)[0])[0] * share]
+
+        return accumulate
+
+    def _regularise(self, moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
+        return [self.facts.step.regularise(batch[0], fixed[0])]
+
+
+class Parts(NamedTuple):
+    """Which tensors a minibatch comes with."""
+
+    weights: bool
+    """1 for an example, 0 for padding."""
+    key: bool
+    """For dropout."""
+    mask: bool = False
+    """Whether the client still has this step to take."""
+
+    def batch(self, tensors: list[Tensor]) -> tuple[Batch, Tensor | None]:
+        inputs, targets, *rest = tensors
+        weights = rest.pop(0) if self.weights else None
+        key = rest.pop(0) if self.key else None
+        return Batch(inputs, targets, weights, key), first(rest)
+
+
+class SingleRunner(Runner):
+    """One client after the other."""
+
+    def gradients(self, work: Work, x: Vector) -> Tensor:
         return torch.stack([self._full_gradient(int(c), work.t, x) for c in work.clients])
 
     def train(self, work: Work, msg: Message, states: Client, r: Round) -> Trained:
-        trained = [self._train(i, int(c), work, msg, states, r) for i, c in enumerate(work.clients)]
+        gradient = self.gradients(work, msg.x) if self.facts.step.algorithm.full_gradient == "after" else r.gradient
+        given = Given.of(work, msg, states, r, gradient)
+        trained = [
+            self._train(client, work.t, Given(given.shared, map_leaves(lambda leaf, i=i: leaf[i], given.own)), r)
+            for i, client in enumerate(work.clients.tolist())
+        ]
         return map_leaves(lambda *parts: torch.stack(parts), *trained)
 
-    def _train(self, i: int, client: int, work: Work, msg: Message, states: Client, r: Round) -> Trained:
-        step = self.facts.step
-        state = map_leaves(lambda leaf: leaf[i], states)
-        r = r._replace(steps=work.steps[i], examples=work.examples[i])
-        if step.algorithm.full_gradient == "after":
-            r = r._replace(gradient=self._full_gradient(client, work.t, msg.x))
-        elif r.gradient is not None:
-            r = r._replace(gradient=r.gradient[i])
-        plan = batch_plan(self.facts, client, work.t)
-        return train_client(step, list(self._batches(client, plan, work.t, "dropout")), msg, state, r)
+    def _train(self, client: int, t: int, given: Given, r: Round) -> Trained:
+        plan = batch_plan(self.facts, client, t)
+        parts = Parts(False, self.facts.uses_dropout)
+        name, fixed = (r.cohort, r.clients), leaves(given)
+        now = self._replay.series(("begin", name), self._begin(given, r), fixed)([], [])
+        now = [value.clone() for value in now]
+        advance = self._replay.series(("step", name), self._advance(given, r, parts), fixed, in_place=True)
+        for batch in self._batches(client, plan, t, "dropout"):
+            now = advance(now, batch)
+        result = self._replay.series(("finish", name), self._finish(given, r), fixed)([], now)
+        progress: Progress = with_leaves(self._trees["progress"], now)
+        upload, state = with_leaves(self._trees["result"], result)
+        loss, accuracy = progress.loss / len(plan.count), progress.correct / int(plan.count.sum())
+        return Trained(progress.y, upload, state, loss, accuracy)
 
     def _full_gradient(self, client: int, t: int, x: Vector) -> Vector:
-        plan = batches.chunks(int(self.facts.federation.sizes[client]))
-        return full_gradient(self.facts.step, x, list(self._batches(client, plan, t, "full-gradient-dropout")))
+        size = int(self.facts.federation.sizes[client])
+        plan = batches.chunks(size)
+        parts = Parts(False, self.facts.uses_dropout)
+        add = self._replay.series("gradient", self._accumulate(parts), [x], in_place=True)
+        now = [torch.zeros_like(x)]
+        for count, batch in zip(plan.count, self._batches(client, plan, t, "full-gradient-dropout"), strict=True):
+            now = add(now, [x.new_tensor(count / size), *batch])
+        return self._regularise([], now, [x])[0]
 
-    def _batches(self, client: int, plan: Plan, t: int, purpose: str) -> Iterator[Batch]:
-        inputs, targets = self.facts.federation.client(client)
+    def _batches(self, client: int, plan: Plan, t: int, purpose: str) -> Iterator[list[Tensor]]:
+        federation = self.facts.federation
         key = dropout_keys(self.facts, np.array([client]), t, purpose)
-        for k, (index, count) in enumerate(zip(plan.index, plan.count, strict=True)):
-            rows = torch.from_numpy(index[:count])
-            yield Batch(inputs[rows], targets[rows], key=None if key is None else fold(key[0], k))
+        index = torch.from_numpy(plan.index + federation.offsets[client])
+        for k, (rows, count) in enumerate(zip(index, plan.count.tolist(), strict=True)):
+            rows = rows[:count]
+            batch = [federation.inputs.index_select(0, rows), federation.targets.index_select(0, rows)]
+            yield batch if key is None else [*batch, fold(key[0], k)]
 
 
-class BlockRunner:
+class BlockRunner(Runner):
     """All clients of a block at once."""
 
-    def __init__(self, facts: RunFacts) -> None:
-        self.facts = facts
-
     def gradients(self, work: Work, x: Vector) -> Tensor:
-        """Full-batch gradients at x [clients, P]."""
-        sizes = self.facts.federation.sizes
-        plans = [batches.chunks(int(sizes[c])) for c in work.clients]
-        raw = x.new_zeros(len(plans), len(x))
-        at = vmap(self.facts.step.gradient, in_dims=(None, self._dims(plans)), randomness="different")
-        for batch, count in self._batches(work, plans, "full-gradient-dropout"):
-            # A client without examples in this chunk computes on padding, which the weight 0 removes.
-            raw = raw + at(x, batch)[0] * (count.to(x.dtype) / work.examples)[:, None]
-        return vmap(lambda g: self.facts.step.regularise(g, x))(raw)
+        sizes = self.facts.federation.sizes[work.clients]
+        stacked = batches.stack(
+            [batches.chunks(int(n)) for n in sizes], self.facts.federation.offsets[work.clients]
+        )
+        parts = Parts(stacked.padded, self.facts.uses_dropout)
+        add = self._series(("gradient", parts), self._accumulate(parts), [x], 1, in_place=True)
+        now = [x.new_zeros(len(sizes), len(x))]
+        shares = torch.from_numpy(stacked.count / sizes[:, None]).to(x.dtype)
+        for k, batch in enumerate(self._batches(work, stacked, "full-gradient-dropout")):
+            # A client without examples in this chunk computes on padding, which the share 0 removes.
+            now = add(now, [shares[:, k].contiguous(), *batch])
+        return self._series("regularise", self._regularise, [x], 1)([], now)[0]
 
     def train(self, work: Work, msg: Message, states: Client, r: Round) -> Trained:
-        step, algorithm = self.facts.step, self.facts.step.algorithm
-        gradient = self.gradients(work, msg.x) if algorithm.full_gradient == "after" else r.gradient
-        own = (work.steps, work.examples) if gradient is None else (work.steps, work.examples, gradient)
-        plans = [batch_plan(self.facts, int(c), work.t) for c in work.clients]
+        gradient = self.gradients(work, msg.x) if self.facts.step.algorithm.full_gradient == "after" else r.gradient
+        given = Given.of(work, msg, states, r, gradient)
+        plans = [batch_plan(self.facts, c, work.t) for c in work.clients.tolist()]
+        stacked = batches.stack(plans, self.facts.federation.offsets[work.clients])
+        name, fixed, shared = (r.cohort, r.clients), leaves(given), len(leaves(given.shared))
 
-        # What is the same for all clients (msg, most of r) is closed over, which spares vmap flattening it each step.
-        def take_step(y: Vector, local: Local, batch: Batch, state: Client, own: OwnRound):
-            return step(y, local, batch, msg, state, mine(r, own))
-
-        def finish(y: Vector, local: Local, state: Client, own: OwnRound):
-            return algorithm.upload(y, local, msg, state, mine(r, own))
-
-        take_step = vmap(take_step, in_dims=(0, 0, self._dims(plans), 0, 0), randomness="different")
-        y = msg.x.expand(len(plans), -1)
-        local = vmap(lambda state, own: algorithm.init_local(msg, state, mine(r, own)))(states, own)
-        seen: list[Seen] = []
-        counts: list[Tensor] = []
-        equal = len({len(p.index) for p in plans}) == 1
-        for batch, count in self._batches(work, plans, "dropout"):
-            new_y, new_local, at_batch = take_step(y, local, batch, states, own)
-            seen.append(at_batch)
-            counts.append(count)
-            if equal:
-                y, local = new_y, new_local
+        now = self._series(("begin", name), self._begin(given, r), fixed, shared)([], [])
+        now = [value.clone(memory_format=torch.contiguous_format) for value in now]
+        finished = (stacked.count == 0).sum(0)
+        series: dict[tuple[int, bool], Series] = {}
+        for k, batch in enumerate(self._batches(work, stacked, "dropout")):
+            start = rows_from(len(plans), int(finished[k]))
+            parts = Parts(stacked.padded, self.facts.uses_dropout, mask=bool(finished[k] > start))
+            if (start, parts.mask) not in series:
+                rows = [*fixed[:shared], *(value[start:] for value in fixed[shared:])]
+                f = self._advance(given, r, parts)
+                series[start, parts.mask] = self._series(("step", name, parts), f, rows, shared, in_place=True)
+            if parts.mask:
+                batch.append(torch.from_numpy(stacked.count[:, k] > 0))
+            if start == 0:
+                now = series[start, parts.mask](now, batch)
             else:
-                on = count > 0
-                y, local = map_leaves(lambda new, old, on=on: where(on, new, old), (new_y, new_local), (y, local))
-        upload, states = vmap(finish)(y, local, states, own)
-        return Trained(y, upload, states, *summary(seen, torch.stack(counts, 1), y.dtype))
+                old = [value[start:] for value in now]
+                new = series[start, parts.mask](old, [value[start:] for value in batch])
+                for before, after in zip(old, new, strict=True):
+                    if after is not before:
+                        before.copy_(after)
 
-    def _batches(self, work: Work, plans: list[Plan], purpose: str) -> Iterator[tuple[Batch, Tensor]]:
-        """Stacked batches step by step, with the number of examples of each client's batch [clients]."""
+        result = self._series(("finish", name), self._finish(given, r), fixed, shared)([], now)
+        progress: Progress = with_leaves(self._trees["progress"], now)
+        upload, states = with_leaves(self._trees["result"], result)
+        examples = torch.from_numpy(stacked.count.sum(1))
+        return Trained(progress.y, upload, states, progress.loss / work.steps, progress.correct / examples)
+
+    def _series(self, name: Any, f: Function, fixed: list[Tensor], shared: int, in_place: bool = False) -> Series:
+        """Calls of `f` lifted over clients; the first `shared` of the fixed arguments are the same for all."""
+
+        def lifted(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
+            dims = ([0] * len(moving), [0] * len(batch), [*[None] * shared, *[0] * (len(fixed) - shared)])
+            return list(vmap(f, in_dims=dims, randomness="different")(moving, batch, fixed))
+
+        return self._replay.series(name, lifted, fixed, in_place)
+
+    def _batches(self, work: Work, stacked: BlockPlan, purpose: str) -> Iterator[list[Tensor]]:
+        """Stacked minibatches, step by step."""
         federation = self.facts.federation
-        stacked = batches.stack(plans, federation.offsets[work.clients])
-        index, counts = stacked.index, stacked.count
-        padded = self._dims(plans).weights is not None
+        clients, steps, width = stacked.index.shape
+        index = torch.from_numpy(np.ascontiguousarray(stacked.index.swapaxes(0, 1)).reshape(steps, -1))
         keys = dropout_keys(self.facts, work.clients, work.t, purpose)
-        position = torch.arange(index.shape[2])
-        for k in range(index.shape[1]):
-            rows, count = torch.from_numpy(index[:, k]), torch.from_numpy(counts[:, k])
+        if stacked.padded:
             # A finished client (count 0) still computes, on one example, so that no 0/0 arises; the mask discards it.
-            weights = (position < count.clamp(min=1)[:, None]).to(work.steps.dtype) if padded else None
-            key = None if keys is None else fold(keys, k)
-            yield Batch(federation.inputs[rows], federation.targets[rows], weights, key), count
+            valid = np.arange(width) < np.maximum(stacked.count, 1).T[:, :, None]
+            weights = torch.from_numpy(valid).to(work.steps.dtype)
+        for k in range(steps):
+            batch = [
+                source.index_select(0, index[k]).view(clients, width, *source.shape[1:])
+                for source in (federation.inputs, federation.targets)
+            ]
+            if stacked.padded:
+                batch.append(weights[k])
+            if keys is not None:
+                batch.append(fold(keys, k))
+            yield batch
 
-    def _dims(self, plans: list[Plan]) -> Batch:
-        """Which parts of a stacked batch exist, as vmap's in_dims."""
-        widths = {p.index.shape[1] for p in plans}
-        padded = len(widths) > 1 or any((p.count != p.index.shape[1]).any() for p in plans)
-        return Batch(0, 0, 0 if padded else None, 0 if self.facts.uses_dropout else None)  # pyright: ignore
+
+def rows_from(clients: int, finished: int) -> int:
+    """The first client that is still computed when this many have finished: half, a quarter, ... of them remain.
+
+    Not the exact number, since each number of clients is recorded anew.
+    """
+    rows = clients
+    while (rows + 1) // 2 >= clients - finished and rows > 1:
+        rows = (rows + 1) // 2
+    return clients - rows
 
 
 def batch_plan(facts: RunFacts, client: int, t: int) -> Plan:
@@ -167,27 +304,14 @@ def dropout_keys(facts: RunFacts, clients: np.ndarray, t: int, purpose: str) -> 
     return torch.tensor([key63(facts.seed, purpose, t, int(c)) for c in clients])
 
 
-def mine(r: Round, own: OwnRound) -> Round:
-    """The round as one client sees it."""
-    steps, examples, *gradient = own
-    return r._replace(steps=steps, examples=examples, gradient=gradient[0] if gradient else None)
+def optional(value: Any) -> tuple[Any, ...]:
+    return () if value is None else (value,)
 
 
-def summary(seen: list[Seen], counts: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Mean loss and accuracy [clients] over the local steps; `counts` [clients, steps] says what is padding."""
-    loss = torch.stack([s.loss for s in seen], 1)
-    steps = counts > 0
-    loss = torch.where(steps, loss, 0.0).sum(1) / steps.sum(1)
-    hits = torch.stack([s.hits for s in seen], 1)  # [clients, steps, width, ...]
-    if hits.numel() == 0:
-        return loss, torch.full_like(loss, torch.nan)
-    if bool((counts == hits.shape[2]).all()):  # no padding, the usual case
-        return loss, hits.flatten(1).to(dtype).mean(1)
-    each = hits.flatten(3).to(dtype).mean(3) if hits.dim() > 3 else hits.to(dtype)
-    valid = torch.arange(each.shape[2]) < counts[:, :, None]
-    return loss, torch.where(valid, each, 0.0).sum((1, 2)) / counts.sum(1)
+def first(values: Any) -> Any:
+    return values[0] if len(values) else None
 
 
-def where(active: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """Row by row: the new value for active clients."""
-    return torch.where(active.reshape(-1, *[1] * (new.dim() - 1)), new, old)
+def structure(tree: Tree) -> Tree:
+    """The tree without its numbers."""
+    return map_leaves(lambda leaf: torch.empty(0), tree)

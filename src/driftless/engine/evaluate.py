@@ -11,7 +11,7 @@ from torch import Tensor
 from driftless.algorithm import Vector
 from driftless.data.federation import Federation
 from driftless.engine.flat import FlatModel
-from driftless.engine.losses import Loss, hits
+from driftless.engine.losses import Loss, right
 
 EVALUATION_BATCH = 2048
 
@@ -19,7 +19,7 @@ EVALUATION_BATCH = 2048
 @torch.no_grad()
 def accuracy_by_client(model: FlatModel, x: Vector, clients: Federation) -> np.ndarray:
     """The accuracy on each client's own examples, of the clients that have some; empty for regression."""
-    each = torch.cat([right(*batch) for batch in in_batches(model, x, (clients.inputs, clients.targets))])
+    each = torch.cat([right(*batch).double() for batch in in_batches(model, x, (clients.inputs, clients.targets))])
     if each.numel() == 0:
         return np.zeros(0)
     total = np.concatenate([[0.0], each.cumsum(0).numpy()])
@@ -34,7 +34,7 @@ def evaluate(model: FlatModel, loss: Loss, x: Vector, data: tuple[Tensor, Tensor
     totals: dict[str, float] = {"loss": 0.0}
     for outputs, targets in in_batches(model, x, data):
         totals["loss"] += float(loss(outputs, targets)) * len(targets)
-        each = right(outputs, targets)
+        each = right(outputs, targets).double()
         if each.numel():
             totals["accuracy"] = totals.get("accuracy", 0.0) + float(each.sum())
     return {name: total / len(data[0]) for name, total in totals.items()}
@@ -44,9 +44,3 @@ def in_batches(model: FlatModel, x: Vector, data: tuple[Tensor, Tensor]) -> Iter
     """Outputs and targets, a large batch at a time."""
     for inputs, targets in zip(*(part.split(EVALUATION_BATCH) for part in data), strict=True):
         yield model.evaluate(x, inputs), targets
-
-
-def right(outputs: Tensor, targets: Tensor) -> Tensor:
-    """How much of each example is classified correctly: 0 or 1, a share for a sequence; empty for numbers."""
-    found = hits(outputs, targets).double()
-    return found.flatten(1).mean(1) if found.dim() > 1 else found

@@ -1,4 +1,7 @@
-"""Local training of ONE client, as pure functions. This is the specification; block.py lifts it over many clients."""
+"""Local training of ONE client, as pure functions: begin, a step for each minibatch, finish.
+
+This is the specification; runners.py carries it out, for one client after the other or for many at once.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from torch.func import grad_and_value
 
 from driftless.algorithm import Algorithm, Client, Local, Message, Round, Step, Upload, Vector
 from driftless.engine.flat import FlatModel, Parameters
-from driftless.engine.losses import Loss, hits, weighted
+from driftless.engine.losses import Loss, right, weighted
 from driftless.errors import InputError, check_choice, check_range
 
 LAST_BATCH = ("short", "bootstrap", "drop")
@@ -93,8 +96,9 @@ class Seen(NamedTuple):
     """What a gradient saw on the way: diagnostics for free."""
 
     loss: Tensor
-    hits: Tensor
-    """Which examples the model classified correctly; empty for numbers."""
+    """The mean over the batch."""
+    correct: Tensor
+    """How many examples of the batch the model classified correctly; not a number for regression."""
 
 
 Gradient = Callable[[Vector, Batch], tuple[Vector, Seen]]
@@ -110,7 +114,7 @@ def loss_gradient(model: FlatModel, loss: Loss) -> Gradient:
             value = loss(outputs, batch.targets)
         else:
             value = weighted(loss, outputs, batch.targets, batch.weights)
-        return value, hits(outputs, batch.targets)
+        return value, number_right(outputs, batch)
 
     gradient = grad_and_value(batch_loss, has_aux=True)
 
@@ -122,6 +126,24 @@ def loss_gradient(model: FlatModel, loss: Loss) -> Gradient:
     return at
 
 
+def number_right(outputs: Tensor, batch: Batch) -> Tensor:
+    each = right(outputs, batch.targets)
+    if each.numel() == 0:
+        return outputs.new_full((), torch.nan)
+    return (each if batch.weights is None else each * batch.weights).sum()
+
+
+class Progress(NamedTuple):
+    """A client in the middle of its local steps."""
+
+    y: Vector
+    local: Local
+    loss: Tensor
+    """Sum over the steps so far."""
+    correct: Tensor
+    """Sum over the examples of the steps so far."""
+
+
 class LocalStep(NamedTuple):
     """What a local step needs that is the same for all clients of the run."""
 
@@ -129,14 +151,19 @@ class LocalStep(NamedTuple):
     gradient: Gradient
     training: LocalTraining
 
-    def __call__(
-        self, y: Vector, local: Local, batch: Batch, msg: Message, client: Client, r: Round
-    ) -> tuple[Vector, Local, Seen]:
-        """y <- y - lr * d; returns the new iterate, the new local state, and what was seen at the old iterate."""
-        g, seen = self.at(y, batch)
+    def begin(self, msg: Message, client: Client, r: Round) -> Progress:
+        zero = msg.x.new_zeros(())
+        return Progress(msg.x, self.algorithm.init_local(msg, client, r), zero, zero)
+
+    def __call__(self, now: Progress, batch: Batch, msg: Message, client: Client, r: Round) -> Progress:
+        """y <- y - lr * d."""
+        g, seen = self.at(now.y, batch)
         g_x = self.at(msg.x, batch)[0] if self.algorithm.anchor_gradient else None
-        d, local = self.algorithm.direction(Step(g, y, g_x), local, msg, client, r)
-        return y - r.lr * d, local, seen
+        d, local = self.algorithm.direction(Step(g, now.y, g_x), now.local, msg, client, r)
+        return Progress(now.y - r.lr * d, local, now.loss + seen.loss, now.correct + seen.correct)
+
+    def finish(self, now: Progress, msg: Message, client: Client, r: Round) -> tuple[Upload, Client]:
+        return self.algorithm.upload(now.y, now.local, msg, client, r)
 
     def at(self, y: Vector, batch: Batch) -> tuple[Vector, Seen]:
         g, seen = self.gradient(y, batch)
@@ -162,22 +189,3 @@ class Trained(NamedTuple):
     """Mean training loss over the local steps."""
     accuracy: Tensor
     """Share of the examples of the local steps that were classified correctly; not a number for regression."""
-
-
-def full_gradient(step: LocalStep, x: Vector, chunks: list[Batch]) -> Vector:
-    """The client's full-batch gradient at x, accumulated over chunks of its examples."""
-    sizes = [len(chunk.inputs) for chunk in chunks]
-    parts = [step.gradient(x, chunk)[0] * (size / sum(sizes)) for chunk, size in zip(chunks, sizes, strict=True)]
-    return step.regularise(torch.stack(parts).sum(0), x)
-
-
-def train_client(step: LocalStep, batches: list[Batch], msg: Message, client: Client, r: Round) -> Trained:
-    """All local steps of one client, one after the other."""
-    y, local = msg.x, step.algorithm.init_local(msg, client, r)
-    seen: list[Seen] = []
-    for batch in batches:
-        y, local, at_batch = step(y, local, batch, msg, client, r)
-        seen.append(at_batch)
-    upload, client = step.algorithm.upload(y, local, msg, client, r)
-    accuracy = torch.cat([s.hits.flatten() for s in seen]).to(y.dtype).mean()
-    return Trained(y, upload, client, torch.stack([s.loss for s in seen]).mean(), accuracy)

@@ -14,7 +14,12 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     """Mean cross-entropy; classes are the last dimension, so sequences work as they are."""
-    return F.cross_entropy(outputs.flatten(0, -2), targets.flatten())
+    return each_cross_entropy(outputs, targets).mean()
+
+
+def each_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Per label. A third of the operations of F.cross_entropy under vmap, which looks for labels to ignore."""
+    return -F.log_softmax(outputs, -1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
 def half_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -37,8 +42,9 @@ def weighted(loss: Loss, outputs: Tensor, targets: Tensor, weights: Tensor) -> T
     A batch is padded to a common size and the padding has weight 0. The loss is taken example by example, because it
     is the user's and only knows means.
     """
-    if loss is cross_entropy and outputs.dim() == 2:
-        each = F.cross_entropy(outputs, targets, reduction="none")
+    if loss is cross_entropy:
+        each = each_cross_entropy(outputs, targets)
+        each = each.flatten(1).mean(1) if each.dim() > 1 else each
     else:
         each = vmap(loss)(outputs.unsqueeze(1), targets.unsqueeze(1))
     return (each * weights).sum() / weights.sum()
@@ -48,6 +54,12 @@ def is_mean_over_examples(loss: Loss, outputs: Tensor, targets: Tensor) -> bool:
     """False for a loss with class weights or ignored labels: padding could not be taken out of such a batch."""
     each = torch.stack([loss(outputs[i : i + 1], targets[i : i + 1]) for i in range(len(outputs))])
     return bool(torch.isclose(loss(outputs, targets), each.mean(), rtol=1e-4, atol=1e-6))
+
+
+def right(outputs: Tensor, targets: Tensor) -> Tensor:
+    """How much of each example is classified correctly: 0 or 1, a share for a sequence; empty for numbers."""
+    found = hits(outputs, targets).to(outputs.dtype)
+    return found.flatten(1).mean(1) if found.dim() > 1 else found
 
 
 def hits(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,18 +17,11 @@ from torch import Tensor
 from driftless.algorithm import Algorithm, Client, Message, Round, Server, Upload, Vector
 from driftless.data.federation import Federation
 from driftless.engine.batches import steps_of
-from driftless.engine.block import Work
+from driftless.engine.block import Runner, Work
 from driftless.engine.client_store import ClientStore
 from driftless.engine.local import LocalTraining, Trained
 from driftless.engine.random import torch_stream
 from driftless.engine.tree import Tree, leaves, map_leaves, named_leaves, with_leaves
-
-
-class Runner(Protocol):
-    """SingleRunner or BlockRunner."""
-
-    def gradients(self, work: Work, x: Vector) -> Tensor: ...
-    def train(self, work: Work, msg: Message, states: Client, r: Round) -> Trained: ...
 
 
 class Mean:
@@ -226,8 +219,12 @@ def mean_gradient(plan: RoundPlan, blocks: list[Work], gradients: list[Any]) -> 
 
 def finite_rows(stacked: Tree) -> Tensor:
     """Which clients have finite values in every field [clients]."""
-    finite = [torch.isfinite(leaf) for leaf in leaves(stacked)]
-    return torch.stack([rows.flatten(1).all(1) if rows.dim() > 1 else rows for rows in finite]).all(0)
+    return torch.stack([_finite(leaf.flatten(1)) if leaf.dim() > 1 else leaf.isfinite() for leaf in leaves(stacked)]).all(0)
+
+
+def _finite(rows: Tensor) -> Tensor:
+    finite = torch.linalg.vector_norm(rows, dim=1).isfinite()  # a fifth of the time of looking at every element,
+    return finite if finite.all() else rows.isfinite().all(1)  # but a sum of squares may overflow
 
 
 def keep(work: Work, trained: Trained, rows: Tensor) -> tuple[Work, Trained]:

@@ -1,0 +1,429 @@
+"""Shorter lists of operations with the same bits as the recorded ones.
+
+    simplify    no view of a thing that is the thing itself, nothing computed twice, nothing that nobody needs
+    split       the gradient's parts go into the update one by one: their concatenation is never built
+    hoist       what stays the same during a series of calls is computed once, before it
+    in place    a result takes the memory of an operand that is not needed any more; then the views of what is only
+                ever changed in place are made once, too
+
+Every change leaves each number the result of the same operation on the same operands. Only operations whose result is
+exactly defined (rounded once) are split, since the others differ in the last bit between whole and part.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch.fx import Graph, Node
+from torch.fx.node import map_arg
+
+from driftless.engine.record import Layout, Recording, take
+
+aten = torch.ops.aten
+EXACT = {
+    aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.neg.default, aten.sqrt.default,
+    aten.where.self, aten.abs.default, aten.maximum.default, aten.minimum.default,
+}  # fmt: skip
+IN_PLACE = {
+    aten.add.Tensor: aten.add_.Tensor,
+    aten.sub.Tensor: aten.sub_.Tensor,
+    aten.mul.Tensor: aten.mul_.Tensor,
+    aten.div.Tensor: aten.div_.Tensor,
+    aten.neg.default: aten.neg_.default,
+    aten.sqrt.default: aten.sqrt_.default,
+}
+CONSTANT = {
+    aten.ones_like.default: 1,
+    aten.zeros_like.default: 0,
+    aten.new_zeros.default: 0,
+    aten.new_ones.default: 1,
+}
+COMMUTATIVE = {aten.add.Tensor, aten.mul.Tensor}
+CONTIGUOUS = {"memory_format": torch.contiguous_format}
+LARGE_PART = 2**15
+"""Elements from which a part of a concatenation is worth operations of its own."""
+
+
+class Program(NamedTuple):
+    """A recording made ready for a series of calls."""
+
+    before: Graph
+    """fixed -> what stays the same during the series."""
+    views: Graph
+    """moving -> views of it, which stay the same as long as `moving` is the same memory."""
+    step: Graph
+    """moving, batch, fixed, the results of `before` and of `views` -> results."""
+
+
+def rewritten(recording: Recording, in_place: bool) -> Program:
+    """`in_place`: the caller gives `moving` away. Operations that write are kept in their order, as recorded."""
+    graph, moving = recording.graph, recording.moving
+    given = placeholders(graph)
+    if not recording.pure:
+        return Program(taken_out(graph, given[moving + recording.batch :], set()), Graph(), graph)
+    simplify(graph)
+    without_examples(graph)
+    joined = split(graph) if in_place else []
+    before = taken_out(graph, given[moving + recording.batch :], stays_the_same(graph, given[: moving + recording.batch]))
+    views = taken_out(graph, given[:moving], set())
+    if in_place:
+        reuse_memory(graph, moving)
+        join(graph, joined)
+        remove_unused(graph)
+        keep_results_apart(graph, moving)
+        views = taken_out(graph, given[:moving], views_of(given[:moving], results_of(graph)))
+    return Program(before, views, graph)
+
+
+def placeholders(graph: Graph) -> list[Node]:
+    return [node for node in graph.nodes if node.op == "placeholder"]
+
+
+def results_of(graph: Graph) -> list[Node]:
+    return list(next(iter(reversed(graph.nodes))).args[0])  # pyright: ignore
+
+
+def layout(node: Node) -> Layout:
+    return node.meta["layout"]
+
+
+def is_view(node: Node) -> bool:
+    """Whether the node only looks at memory of one of its operands."""
+    own = node.meta.get("layout")
+    return own is not None and any(layout(n).storage == own.storage for n in node.all_input_nodes if "layout" in n.meta)
+
+
+def is_random(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+
+
+def is_contiguous(look: Layout) -> bool:
+    expected = 1
+    for n, s in zip(reversed(look.shape), reversed(look.stride), strict=True):
+        if n != 1 and s != expected:
+            return False
+        expected *= n
+    return True
+
+
+# ------------------------------------------------------------------------------------------------------------ simplify
+
+
+def simplify(graph: Graph) -> None:
+    looks: dict[Layout, Node] = {}
+    done: dict[Any, Node] = {}
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            looks.setdefault(layout(node), node)
+        if node.op != "call_function" or is_random(node):
+            continue
+        if "layout" in node.meta and is_view(node):
+            same = looks.setdefault(layout(node), node)
+        else:
+            if "layout" in node.meta:
+                looks.setdefault(layout(node), node)
+            same = done.setdefault(frozen((node.target, node.args, node.kwargs)), node)
+        if same is not node:
+            node.replace_all_uses_with(same)
+    remove_unused(graph)
+
+
+def frozen(value: Any) -> Any:
+    """A hashable stand-in that distinguishes 1 from 1.0 and True."""
+    if isinstance(value, (list, tuple)):
+        return tuple(frozen(v) for v in value)
+    if isinstance(value, dict):
+        return tuple((k, frozen(v)) for k, v in value.items())
+    return (type(value), value)
+
+
+def remove_unused(graph: Graph) -> None:
+    """An unused draw of random numbers stays: it moves the generator."""
+    for node in reversed(graph.nodes):
+        if node.op in ("call_function", "get_attr") and not node.users and not is_random(node):
+            if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
+                continue
+            graph.erase_node(node)
+
+
+# --------------------------------------------------------------------------------------------------------------- split
+
+
+class Part(NamedTuple):
+    node: Node
+    start: int
+    stop: int
+
+
+def split(graph: Graph) -> list[Node]:
+    """Carry out what is done to a concatenation on its parts; returns the places where parts are joined after all."""
+    parts: dict[Node, list[Part]] = {}
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        if node.target is aten.cat.default:
+            found = parts_of(graph, node)
+            if len(found) > 1 and all(can_split(user, layout(node).shape) for user in node.users):
+                parts[node] = found
+        elif can_split(node, layout(node).shape if "layout" in node.meta else ()):
+            whole = next((n for n in node.all_input_nodes if n in parts), None)
+            if whole is not None and layout(whole).shape[-1] == layout(node).shape[-1]:
+                parts[node] = [part_of(graph, node, parts, at) for at in parts[whole]]
+    joined: list[Node] = []
+    for node, of_node in parts.items():
+        outside = [user for user in node.users if user not in parts]
+        if outside:
+            with graph.inserting_before(first_of(graph, outside)):
+                whole = graph.call_function(aten.cat.default, ([part.node for part in of_node], -1))
+            whole.meta["layout"] = layout(node)
+            for user in outside:
+                user.replace_input_with(node, whole)
+            joined.append(whole)
+    for node in reversed(list(parts)):
+        graph.erase_node(node)
+    return joined
+
+
+def first_of(graph: Graph, nodes: list[Node]) -> Node:
+    return next(node for node in graph.nodes if node in nodes)
+
+
+def can_split(node: Node, shape: tuple[int, ...]) -> bool:
+    return (
+        node.op == "call_function"
+        and node.target in EXACT
+        and not node.kwargs
+        and layout(node).shape[-1:] == shape[-1:] != ()
+    )
+
+
+def parts_of(graph: Graph, cat: Node) -> list[Part]:
+    """The large parts of a concatenation along the last dimension, and what lies between them in one piece each."""
+    last = len(layout(cat).shape) - 1
+    dim = cat.args[1] if len(cat.args) > 1 else 0
+    if dim not in (last, -1):
+        return []
+    found: list[Part] = []
+    small: list[Node] = []
+    position = 0
+
+    def close() -> None:
+        if small:
+            start = position - sum(layout(n).shape[last] for n in small)
+            node = small[0]
+            if len(small) > 1:
+                with graph.inserting_before(cat):
+                    node = graph.call_function(aten.cat.default, (list(small), dim))
+                shape = (*layout(cat).shape[:-1], position - start)
+                node.meta["layout"] = layout(cat).elsewhere(shape)
+            found.append(Part(node, start, position))
+            small.clear()
+
+    for node in cat.args[0]:  # pyright: ignore
+        length = layout(node).shape[last]
+        if torch.Size(layout(node).shape).numel() >= LARGE_PART:
+            close()
+            found.append(Part(node, position, position + length))
+        else:
+            small.append(node)
+        position += length
+    close()
+    return found
+
+
+def part_of(graph: Graph, node: Node, parts: dict[Node, list[Part]], at: Part) -> Part:
+    """The operation on one part of its operands."""
+    length = layout(node).shape[-1]
+
+    def operand(n: Node) -> Node:
+        if n in parts:
+            return next(part.node for part in parts[n] if part.start == at.start)
+        own = layout(n)
+        if own.shape[-1:] != (length,):
+            return n
+        dim = len(own.shape) - 1
+        there = (n, dim, at.start, at.stop)
+        found = next((u for u in n.users if u.target is aten.slice.Tensor and u.args == there), None)
+        if found is not None and found.meta.get("placed", False):
+            return found
+        with graph.inserting_before(node):
+            piece = graph.call_function(aten.slice.Tensor, there)
+        piece.meta["layout"] = own._replace(
+            offset=own.offset + at.start * own.stride[-1], shape=(*own.shape[:-1], at.stop - at.start)
+        )
+        piece.meta["placed"] = True
+        return piece
+
+    with graph.inserting_before(node):
+        result = graph.call_function(node.target, map_arg(node.args, operand))  # pyright: ignore
+    result.meta["layout"] = layout(node).elsewhere((*layout(node).shape[:-1], at.stop - at.start))
+    result.meta["part"] = True
+    return Part(result, at.start, at.stop)
+
+
+# --------------------------------------------------------------------------------------------------------------- hoist
+
+
+def without_examples(graph: Graph) -> None:
+    """`ones_like(a)` needs no a."""
+    for node in graph.nodes:
+        if node.target not in CONSTANT or not is_contiguous(layout(node)):
+            continue
+        own = layout(node)
+        with graph.inserting_before(node):
+            same = graph.call_function(aten.full.default, (list(own.shape), CONSTANT[node.target]), {"dtype": own.dtype})
+        same.meta = dict(node.meta)
+        node.replace_all_uses_with(same)
+    simplify(graph)
+
+
+def stays_the_same(graph: Graph, changing: list[Node]) -> set[Node]:
+    """The operations that depend on `fixed` and constants alone."""
+    others = set(changing)
+    for node in graph.nodes:
+        if node.op == "output" or is_random(node) or not others.isdisjoint(node.all_input_nodes):
+            others.add(node)
+    return {node for node in graph.nodes if node not in others and node.op != "placeholder"}
+
+
+def views_of(moving: list[Node], results: list[Node]) -> set[Node]:
+    """Views of those moving arguments that come back as they are, changed in place."""
+    found = {given for given, result in zip(moving, results, strict=False) if given is result}
+    queue = list(found)
+    while queue:
+        new = [user for user in queue.pop().users if is_view(user) and user.target is not take and user not in found]
+        new = [user for user in new if user.target not in IN_PLACE.values()]
+        found.update(new)
+        queue += new
+    return found - set(moving)
+
+
+def taken_out(graph: Graph, given: list[Node], nodes: set[Node]) -> Graph:
+    """Move nodes into a graph of their own, which starts from `given`; its results become further placeholders."""
+    apart = Graph()
+    copies = {node: apart.placeholder(node.target) for node in given}  # pyright: ignore
+    for node in graph.nodes:
+        if node in nodes:
+            copies[node] = apart.node_copy(node, lambda n: copies[n])
+    handed_over = [
+        node
+        for node in copies
+        if node.op == "call_function" and "layout" in node.meta and not nodes.issuperset(node.users)
+    ]
+    last = placeholders(graph)[-1]
+    for node in handed_over:
+        with graph.inserting_after(last):
+            last = graph.placeholder(f"given_{node.name}")
+        last.meta = dict(node.meta)
+        node.replace_all_uses_with(last, delete_user_cb=lambda user: user not in nodes)
+    apart.output(tuple(copies[node] for node in handed_over))
+    remove_unused(graph)
+    return apart
+
+
+# ------------------------------------------------------------------------------------------------------------ in place
+
+
+def reuse_memory(graph: Graph, moving: int) -> None:
+    """Write results over operands that nobody reads afterwards."""
+    position = {node: i for i, node in enumerate(graph.nodes)}
+    sharing: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        if "layout" in node.meta:
+            sharing.setdefault(layout(node).storage, []).append(node)
+    last_read = {
+        node: max((position[user] for user in node.users if not is_view(user)), default=-1) for node in position
+    }
+    kept = {  # memory that is not ours
+        layout(node).storage
+        for i, node in enumerate(graph.nodes)
+        if (node.op == "placeholder" and i >= moving) or node.op == "get_attr"
+    }
+
+    def free(node: Node, operand: Any) -> bool:
+        if not isinstance(operand, Node) or layout(operand).storage in kept:
+            return False
+        mine, its = layout(node), layout(operand)
+        alike = its.shape == mine.shape and its.dtype == mine.dtype and 0 not in its.stride
+        if not alike or not (its.stride == mine.stride or node.meta.get("part")):
+            return False
+        here = [n for n in sharing[its.storage] if overlap(layout(n), its)]
+        if any(n in here and n is not operand for n in node.all_input_nodes):
+            return False
+        return all(last_read[n] <= position[node] for n in here)
+
+    for node in list(graph.nodes):
+        if node.op != "call_function" or node.target not in IN_PLACE or node.kwargs:
+            continue
+        target = next((a for a in candidates(node) if free(node, a)), None)
+        if target is None:
+            continue
+        others = [a for a in node.args if a is not target]
+        node.args = (target, *others) if len(others) < len(node.args) else node.args
+        node.target = IN_PLACE[node.target]
+        node.meta["layout"] = layout(target)
+        sharing[layout(target).storage].append(node)
+
+
+def candidates(node: Node) -> list[Any]:
+    """Operands whose memory the result could take; of two, first the one that is a piece of a whole vector."""
+    if node.target not in COMMUTATIVE or node.args[0] is node.args[1]:
+        return [node.args[0]]
+    return sorted(node.args[:2], key=lambda a: not (isinstance(a, Node) and a.meta.get("placed", False)))
+
+
+def overlap(a: Layout, b: Layout) -> bool:
+    """Whether two looks at one storage have memory in common; True when in doubt."""
+    if apart((a.offset, a.offset + extent(a)), (b.offset, b.offset + extent(b))):
+        return False
+    if len(a.shape) < 2 or len(b.shape) < 2 or a.stride[0] != b.stride[0]:
+        return True
+    width = a.stride[0]  # both have a row a client; do they have columns in common?
+    columns = [(look.offset % width, look.offset % width + extent(look, 1)) for look in (a, b)] if width else []
+    return not (columns and all(stop <= width for _, stop in columns) and apart(*columns))
+
+
+def extent(look: Layout, first: int = 0) -> int:
+    """Distance from the first to behind the last element, along the dimensions from `first` on."""
+    if 0 in look.shape:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(look.shape[first:], look.stride[first:], strict=True))
+
+
+def apart(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    return a[1] <= b[0] or b[1] <= a[0]
+
+
+def join(graph: Graph, joined: list[Node]) -> None:
+    """Parts that have been written into the pieces of one vector need no concatenation: the vector is there."""
+    for node in joined:
+        whole, *others = {whole_under(piece) for piece in node.args[0]}  # pyright: ignore
+        last = all(user.op == "output" for user in node.users)  # so that nothing writes into the vector afterwards
+        if last and whole is not None and not others and layout(whole).shape == layout(node).shape:
+            node.replace_all_uses_with(whole)
+
+
+def whole_under(node: Any) -> Node | None:
+    """The vector that the node was written into, piece by piece."""
+    while isinstance(node, Node) and node.target in IN_PLACE.values():
+        node = node.args[0]
+    if isinstance(node, Node) and node.meta.get("placed", False):
+        return node.args[0]  # pyright: ignore
+    return None
+
+
+def keep_results_apart(graph: Graph, moving: int) -> None:
+    """Moving results get memory of their own: the next call writes into it."""
+    output = next(iter(reversed(graph.nodes)))
+    results: list[Node] = list(output.args[0])  # pyright: ignore
+    given = placeholders(graph)
+    constants = [n for n in graph.nodes if n.op == "get_attr"]
+    taken = {layout(n).storage for n in (*given[moving:], *constants, *results[moving:])}
+    for i, result in enumerate(results[:moving]):
+        if layout(result).storage in taken or 0 in layout(result).stride:
+            with graph.inserting_before(output):
+                results[i] = graph.call_function(aten.clone.default, (result,), CONTIGUOUS)
+            results[i].meta["layout"] = layout(result).elsewhere(layout(result).shape)
+        taken.add(layout(results[i]).storage)
+    output.args = (tuple(results),)
