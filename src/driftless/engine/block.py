@@ -269,7 +269,7 @@ class BlockRunner(Runner):
         if stacked.padded:
             # A finished client (count 0) still computes, on one example, so that no 0/0 arises; the mask discards it.
             valid = np.arange(width) < np.maximum(stacked.count, 1).T[:, :, None]
-            weights = torch.from_numpy(valid).to(work.steps.dtype)
+            weights = torch.from_numpy(np.ascontiguousarray(valid)).to(work.steps.dtype)
         for k in range(steps):
             batch = [
                 source.index_select(0, index[k]).view(clients, width, *source.shape[1:])

@@ -82,9 +82,7 @@ class Series:
 
     def __call__(self, moving: list[Tensor], batch: list[Tensor]) -> list[Tensor]:
         kinds = tuple([kind(value) for value in (*moving, *batch)])
-        # Inference mode is the quickest way through torch; what is not changed in place would leave it as a tensor
-        # that torch treats specially, so it is only for calls that keep their results to themselves.
-        with torch.inference_mode() if self._in_place else torch.no_grad():
+        with torch.no_grad():
             if kinds in self._prepared:
                 return self._prepared[kinds](moving, batch)
             key = (self._key, kinds)

@@ -61,7 +61,7 @@ def rewritten(recording: Recording, in_place: bool) -> Program:
     graph, moving = recording.graph, recording.moving
     given = placeholders(graph)
     if not recording.pure:
-        return Program(taken_out(graph, given[moving + recording.batch :], set()), Graph(), graph)
+        return Program(*(taken_out(graph, part, set()) for part in (given[moving + recording.batch :], given[:moving])), graph)
     simplify(graph)
     without_examples(graph)
     joined = split(graph) if in_place else []
