@@ -30,6 +30,10 @@ class Diverged(RuntimeError):
         return type(self), (self.round, str(self))
 
 
+class WorkerDied(RuntimeError):
+    """A process that computed for the run has ended; what was saved can be continued."""
+
+
 def unknown(kind: str, given: str, allowed: Iterable[str]) -> InputError:
     """`unknown algorithm 'scafold'; did you mean 'scaffold'? ...`: one wording for every misspelt name."""
     names = sorted(allowed)

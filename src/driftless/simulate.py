@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from driftless.algorithms import ALGORITHMS
 from driftless.data.federation import Federation
 from driftless.data.sampling import Cohort, as_schedule
 from driftless.engine.batches import check_steps
+from driftless.engine.choose import EngineSettings
 from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, History, Record
 from driftless.engine.local import LocalTraining, check_agreement
@@ -24,8 +26,6 @@ from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.simulation import INFERENCE, Simulation, State, play, resolved_engine
 from driftless.engine.tree import Tree, named_leaves
 from driftless.errors import Diverged, InputError, check_choice, unknown
-
-ENGINES = ("auto", "block", "single")
 
 
 @dataclass
@@ -70,6 +70,10 @@ def simulate(
     server: ServerSchedule | None = None,
     inference: str | None = None,
     block_size: int | None = None,
+    threads: int | None = None,
+    workers: int = 1,
+    compile: str = "auto",
+    memory: float | None = None,
     state: State | None = None,
 ) -> Result:
     """Run a federated algorithm and return its history and final model.
@@ -81,12 +85,15 @@ def simulate(
     "examples" or "uniform", default the algorithm's own. `engine`: "single", "block" or "auto". `evaluate_every=0`:
     never; the last round is evaluated otherwise. `inference`: which model is evaluated, "cloud", "aggregate" or
     "clients"; default the algorithm's own. `rounds` counts from the beginning, also when `state` continues a run.
+    `block_size`, `threads`, `workers`, `compile` ("auto", "on" or "off") and `memory` (gigabytes a block may take):
+    docs/speed.md; `result.engine` says what they were in the end.
 
     Raises InputError before any work when something does not fit, Diverged when training does.
     """
     simulation, module = prepare(
         algorithm, federation, model, rounds=rounds, cohort=cohort, local=local, loss=loss, weighting=weighting,
-        seed=seed, engine=engine, dtype=dtype, server=server, inference=inference, block_size=block_size,
+        seed=seed, engine=EngineSettings(engine, block_size, threads, workers, compile, memory), dtype=dtype,
+        server=server, inference=inference,
     )  # fmt: skip
     if not isinstance(evaluate_every, int) or evaluate_every < 0:
         raise InputError(f"evaluate_every must be 0 (never) or a positive whole number, got {evaluate_every!r}.")
@@ -96,16 +103,17 @@ def simulate(
         check_state(simulation, state, rounds)
         current = state.copy()
     plan = simulation.plan()
-    history, events = History(), list[Event]()
+    history, events = History(), [Event(0, notice) for notice in plan.notices]
     try:
-        for played in play(simulation, plan, current, rounds):
-            current, record = played.state, played.record
-            events += played.events
-            if evaluate_every and (record.round % evaluate_every == 0 or record.round == rounds):
-                record = record._replace(metrics={**record.metrics, **simulation.test(current)})
-            history.append(record.metrics)
-            if on_round is not None:
-                on_round(record)
+        with closing(play(simulation, plan, current, rounds)) as rounds_played:
+            for played in rounds_played:
+                current, record = played.state, played.record
+                events += played.events
+                if evaluate_every and (record.round % evaluate_every == 0 or record.round == rounds):
+                    record = record._replace(metrics={**record.metrics, **simulation.test(current)})
+                history.append(record.metrics)
+                if on_round is not None:
+                    on_round(record)
     except Diverged as error:
         error.history, error.events = history, events
         raise
@@ -126,11 +134,10 @@ def prepare(
     loss: Loss | None,
     weighting: str | None,
     seed: int,
-    engine: str,
+    engine: EngineSettings,
     dtype: torch.dtype,
     server: ServerSchedule | None,
     inference: str | None,
-    block_size: int | None,
 ) -> tuple[Simulation, nn.Module]:
     """Check all that can be checked before any work, and put the run together."""
     algorithm = as_algorithm(algorithm)
@@ -141,7 +148,6 @@ def prepare(
     check_rounds_and_seed(rounds, seed)
     check_agreement(algorithm, local)
     check_choice("weighting", weighting, (None, "examples", "uniform"))
-    check_choice("engine", engine, ENGINES)
     check_choice("inference", inference, (None, *INFERENCE))
     check_choice("dtype", dtype, (torch.float32, torch.float64))
     schedule.check(federation.clients, rounds)
@@ -149,16 +155,14 @@ def prepare(
     check_steps(local, federation.sizes)
     if not server.is_constant:
         base_server_lr(algorithm)
-    if block_size is not None and (not isinstance(block_size, int) or block_size < 1):
-        raise InputError(f"block_size must be a whole number of at least 1 (or None), got {block_size!r}.")
     module = as_module(model, federation, seed)
     flat = FlatModel(module, dtype)
     federation = federation.to(dtype)
     loss = default_loss(federation.targets) if loss is None else loss
     check_fit(flat, federation, loss)
     simulation = Simulation(
-        algorithm, federation, flat, local, schedule, loss, weighting or algorithm.weighting, seed, engine, server,
-        inference, block_size,
+        algorithm, federation, flat, local, schedule, loss, weighting or algorithm.weighting, seed, engine, rounds,
+        server, inference,
     )  # fmt: skip
     return simulation, module
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,7 +75,7 @@ class Runner(ABC):
 
     def __init__(self, facts: RunFacts) -> None:
         self.facts = facts
-        self._replay = Replay()
+        self.replay = Replay()
         self._trees: dict[str, Tree] = {}
         """The structure of what was computed; the steps themselves work on flat lists of tensors."""
 
@@ -83,7 +84,8 @@ class Runner(ABC):
         """Full-batch gradients at x [clients, P]."""
 
     @abstractmethod
-    def train(self, work: Work, msg: Message, states: Client, r: Round) -> Trained: ...
+    def train(self, work: Work, msg: Message, states: Client, r: Round, limit: int | None = None) -> Trained:
+        """All local steps of all clients; `limit` breaks off after some steps, for a trial."""
 
     def _begin(self, given: Given, r: Round) -> Function:
         """-> the progress before the first step."""
@@ -155,25 +157,25 @@ class SingleRunner(Runner):
     def gradients(self, work: Work, x: Vector) -> Tensor:
         return torch.stack([self._full_gradient(int(c), work.t, x) for c in work.clients])
 
-    def train(self, work: Work, msg: Message, states: Client, r: Round) -> Trained:
+    def train(self, work: Work, msg: Message, states: Client, r: Round, limit: int | None = None) -> Trained:
         gradient = self.gradients(work, msg.x) if self.facts.step.algorithm.full_gradient == "after" else r.gradient
         given = Given.of(work, msg, states, r, gradient)
         trained = [
-            self._train(client, work.t, Given(given.shared, map_leaves(lambda leaf, i=i: leaf[i], given.own)), r)
+            self._train(client, work.t, Given(given.shared, map_leaves(lambda leaf, i=i: leaf[i], given.own)), r, limit)
             for i, client in enumerate(work.clients.tolist())
         ]
         return map_leaves(lambda *parts: torch.stack(parts), *trained)
 
-    def _train(self, client: int, t: int, given: Given, r: Round) -> Trained:
+    def _train(self, client: int, t: int, given: Given, r: Round, limit: int | None) -> Trained:
         plan = batch_plan(self.facts, client, t)
         parts = Parts(False, self.facts.uses_dropout)
         name, fixed = (r.cohort, r.clients), leaves(given)
-        now = self._replay.series(("begin", name), self._begin(given, r), fixed)([], [])
+        now = self.replay.series(("begin", name), self._begin(given, r), fixed)([], [])
         now = [value.clone() for value in now]
-        advance = self._replay.series(("step", name), self._advance(given, r, parts), fixed, in_place=True)
-        for batch in self._batches(client, plan, t, "dropout"):
+        advance = self.replay.series(("step", name), self._advance(given, r, parts), fixed, in_place=True)
+        for batch in islice(self._batches(client, plan, t, "dropout"), limit):
             now = advance(now, batch)
-        result = self._replay.series(("finish", name), self._finish(given, r), fixed)([], now)
+        result = self.replay.series(("finish", name), self._finish(given, r), fixed)([], now)
         progress: Progress = with_leaves(self._trees["progress"], now)
         upload, state = with_leaves(self._trees["result"], result)
         loss, accuracy = progress.loss / len(plan.count), progress.correct / int(plan.count.sum())
@@ -183,7 +185,7 @@ class SingleRunner(Runner):
         size = int(self.facts.federation.sizes[client])
         plan = batches.chunks(size)
         parts = Parts(False, self.facts.uses_dropout)
-        add = self._replay.series("gradient", self._accumulate(parts), [x], in_place=True)
+        add = self.replay.series("gradient", self._accumulate(parts), [x], in_place=True)
         now = [torch.zeros_like(x)]
         for count, batch in zip(plan.count, self._batches(client, plan, t, "full-gradient-dropout"), strict=True):
             now = add(now, [x.new_tensor(count / size), *batch])
@@ -204,9 +206,7 @@ class BlockRunner(Runner):
 
     def gradients(self, work: Work, x: Vector) -> Tensor:
         sizes = self.facts.federation.sizes[work.clients]
-        stacked = batches.stack(
-            [batches.chunks(int(n)) for n in sizes], self.facts.federation.offsets[work.clients]
-        )
+        stacked = batches.stack([batches.chunks(int(n)) for n in sizes], self.facts.federation.offsets[work.clients])
         parts = Parts(stacked.padded, self.facts.uses_dropout)
         add = self._series(("gradient", parts), self._accumulate(parts), [x], 1, in_place=True)
         now = [x.new_zeros(len(sizes), len(x))]
@@ -216,7 +216,7 @@ class BlockRunner(Runner):
             now = add(now, [shares[:, k].contiguous(), *batch])
         return self._series("regularise", self._regularise, [x], 1)([], now)[0]
 
-    def train(self, work: Work, msg: Message, states: Client, r: Round) -> Trained:
+    def train(self, work: Work, msg: Message, states: Client, r: Round, limit: int | None = None) -> Trained:
         gradient = self.gradients(work, msg.x) if self.facts.step.algorithm.full_gradient == "after" else r.gradient
         given = Given.of(work, msg, states, r, gradient)
         plans = [batch_plan(self.facts, c, work.t) for c in work.clients.tolist()]
@@ -227,7 +227,7 @@ class BlockRunner(Runner):
         now = [value.clone(memory_format=torch.contiguous_format) for value in now]
         finished = (stacked.count == 0).sum(0)
         series: dict[tuple[int, bool], Series] = {}
-        for k, batch in enumerate(self._batches(work, stacked, "dropout")):
+        for k, batch in enumerate(islice(self._batches(work, stacked, "dropout"), limit)):
             start = rows_from(len(plans), int(finished[k]))
             parts = Parts(stacked.padded, self.facts.uses_dropout, mask=bool(finished[k] > start))
             if (start, parts.mask) not in series:
@@ -258,7 +258,7 @@ class BlockRunner(Runner):
             dims = ([0] * len(moving), [0] * len(batch), [*[None] * shared, *[0] * (len(fixed) - shared)])
             return list(vmap(f, in_dims=dims, randomness="different")(moving, batch, fixed))
 
-        return self._replay.series(name, lifted, fixed, in_place)
+        return self.replay.series(name, lifted, fixed, in_place)
 
     def _batches(self, work: Work, stacked: BlockPlan, purpose: str) -> Iterator[list[Tensor]]:
         """Stacked minibatches, step by step."""

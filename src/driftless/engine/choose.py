@@ -1,42 +1,143 @@
-"""`engine="auto"`: measure, once per kind of work, whether blocks or single clients are faster on this machine."""
+"""What the engine is to be, where the user leaves it open: measured before the run on a little of its own work.
+
+One client after the other or blocks, how many clients a block has, how many threads, compiled or not. What was measured
+is remembered for the process and written into the record of a run, so that equal runs are equal to the bit.
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Hashable
+from collections.abc import Generator, Hashable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from driftless.algorithm import Vector
-from driftless.engine.block import BlockRunner, RunFacts, SingleRunner, Work
+from driftless.algorithm import Facts, Round
+from driftless.engine import memory
+from driftless.engine.batches import steps_of
+from driftless.engine.block import BlockRunner, RunFacts, Runner, SingleRunner, Work
+from driftless.engine.compile import CannotCompile
 from driftless.engine.flat import FlatModel
 from driftless.engine.losses import Loss, is_mean_over_examples
-from driftless.errors import InputError
+from driftless.engine.record import Recording
+from driftless.engine.tree import map_leaves
+from driftless.errors import InputError, check_choice
 
-BLOCK_MEMORY = 2**30
-"""Bytes that the vectors of a block may take together."""
+KINDS = ("auto", "block", "single")
+COMPILE = ("auto", "on", "off")
 LARGEST_BLOCK = 64
-_choices: dict[Hashable, str] = {}
+TRIAL_STEPS = 4
+TRIAL_CLIENTS = 8
+COMPILING_PAYS = 150.0
+"""Seconds of local steps from which `compile = auto` tries: compiling takes about 15 s and saves 10 to 40 %."""
+GIGABYTE = 2**30
 
 
-def block_size(cohort: int, vector: Vector) -> int:
-    """Clients per block. About a dozen vectors a client are alive during a local step."""
-    per_client = 12 * vector.numel() * vector.element_size()
-    return max(1, min(cohort, LARGEST_BLOCK, BLOCK_MEMORY // per_client))
+@dataclass(frozen=True)
+class EngineSettings:
+    """What the user asked for."""
+
+    kind: str = "auto"
+    block_size: int | None = None
+    threads: int | None = None
+    """Of each process. None: those torch has, or one if that is faster; one for each of several workers."""
+    workers: int = 1
+    compile: str = "auto"
+    memory: float | None = None
+    """Gigabytes that a block may take. None: a quarter of what is free."""
+
+    def __post_init__(self) -> None:
+        check_choice("engine", self.kind, KINDS)
+        check_choice("compile", self.compile, COMPILE)
+        for name in ("block_size", "threads", "workers"):
+            value = getattr(self, name)
+            none = "" if name == "workers" else " (or None)"
+            if value is None and none:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InputError(f"{name} must be a whole number of at least 1{none}, got {value!r}.")
+        if self.memory is not None and not (isinstance(self.memory, (int, float)) and 0 < self.memory < math.inf):
+            raise InputError(f"memory must be a positive number of gigabytes (or None), got {self.memory!r}.")
+        if self.workers > 1 and self.threads not in (None, 1):
+            raise InputError(
+                f"workers={self.workers} have one thread each, got threads={self.threads}; leave threads out."
+            )
 
 
-def decide(engine: str, facts: RunFacts, model: FlatModel, loss: Loss, cohort: np.ndarray) -> str:
-    """ "single" or "block": what was asked for, or for "auto" the faster one that is possible."""
-    if engine == "single" or (engine == "auto" and len(cohort) == 1):
-        return "single"
+class Choice(NamedTuple):
+    """What the engine is."""
+
+    runner: Runner
+    block_size: int
+    threads: int
+    compiled: bool
+    notices: tuple[str, ...] = ()
+
+
+class Measured(NamedTuple):
+    kind: str
+    threads: int
+    seconds: float
+    """Of a local step of one client."""
+
+
+_measured: dict[Hashable, Measured] = {}
+
+
+def choose(
+    settings: EngineSettings, facts: RunFacts, model: FlatModel, loss: Loss, cohort: np.ndarray, rounds: int
+) -> Choice:
+    """Settle what the settings leave open. `cohort`: the first round's clients."""
+    threads = settings.threads or (1 if settings.workers > 1 else torch.get_num_threads())
+    with torch.no_grad(), using_threads(threads):
+        cohort = in_order_of_work(facts, cohort)
+        kinds = possible_kinds(settings.kind, facts, model, loss, cohort)
+        size = settings.block_size or (block_size(settings, facts, model, cohort) if "block" in kinds else 1)
+        best = Measured(kinds[0], threads, math.nan)
+        open_threads = settings.threads is None and threads > 1
+        long = settings.compile == "auto" and rounds * work_of_a_round(facts, cohort) > COMPILING_PAYS * 1e3
+        if len(kinds) > 1 or open_threads or long:
+            best = measure(facts, model, loss, kinds, cohort, size, open_threads)
+    size = size if best.kind == "block" else 1
+    with using_threads(best.threads):
+        seconds = best.seconds * rounds * work_of_a_round(facts, cohort) / settings.workers
+        wanted = settings.compile == "on" or (settings.compile == "auto" and seconds > COMPILING_PAYS)
+        if not wanted:
+            return Choice(runner_of(best.kind, facts), size, best.threads, False)
+        return with_compilation(settings, facts, model, best, size, cohort)
+
+
+def in_order_of_work(facts: RunFacts, cohort: np.ndarray) -> np.ndarray:
+    """Long clients first: the trial must not consist of those that are soon finished."""
+    return cohort[np.argsort(-steps_of(facts.step.training, facts.federation.sizes[cohort]), kind="stable")]
+
+
+def work_of_a_round(facts: RunFacts, cohort: np.ndarray) -> int:
+    """Local steps of all clients."""
+    return int(steps_of(facts.step.training, facts.federation.sizes[cohort]).sum())
+
+
+def runner_of(kind: str, facts: RunFacts) -> Runner:
+    return BlockRunner(facts) if kind == "block" else SingleRunner(facts)
+
+
+# ---------------------------------------------------------------------------------------------------- what is possible
+
+
+def possible_kinds(kind: str, facts: RunFacts, model: FlatModel, loss: Loss, cohort: np.ndarray) -> list[str]:
+    if kind == "single" or (kind == "auto" and len(cohort) == 1):
+        return ["single"]
     try:
         check_blocks_possible(facts, model, loss, cohort)
     except InputError:
-        if engine == "block":
+        if kind == "block":
             raise
-        return "single"
-    return "block" if engine == "block" else faster(facts, (model.description, loss), cohort, model.initial)
+        return ["single"]
+    return ["block"] if kind == "block" else ["block", "single"]
 
 
 def check_blocks_possible(facts: RunFacts, model: FlatModel, loss: Loss, cohort: np.ndarray) -> None:
@@ -51,7 +152,7 @@ def check_blocks_possible(facts: RunFacts, model: FlatModel, loss: Loss, cohort:
                 "not (class weights? ignored labels?). Use engine='single' or 'auto'."
             )
     try:
-        BlockRunner(facts).gradients(trial(facts, cohort[:2], model.initial), model.initial)
+        try_out(BlockRunner(facts), model, cohort[:2], 1, len(cohort))
     except RuntimeError as error:
         raise InputError(
             "engine='block' cannot run this model or loss: vmap cannot lift it (a branch on a tensor's value, or an "
@@ -59,31 +160,116 @@ def check_blocks_possible(facts: RunFacts, model: FlatModel, loss: Loss, cohort:
         ) from error
 
 
-def faster(facts: RunFacts, model: Hashable, cohort: np.ndarray, x: Vector) -> str:
-    """Measured once and remembered, so that equal runs in a process are equal to the bit."""
+# ---------------------------------------------------------------------------------------------------- how much at once
+
+
+def block_size(settings: EngineSettings, facts: RunFacts, model: FlatModel, cohort: np.ndarray) -> int:
+    """As many clients as the memory allows, in blocks of equal size, at least one block for each worker."""
+    limit = settings.memory * GIGABYTE if settings.memory else memory.SHARE_OF_FREE * memory.free()
+    most = max(1, min(LARGEST_BLOCK, int(limit / settings.workers / memory_of_a_client(facts, model, cohort))))
+    blocks = -(-len(cohort) // most)
+    blocks = -(-max(blocks, settings.workers) // settings.workers) * settings.workers
+    return -(-len(cohort) // min(blocks, len(cohort)))
+
+
+def memory_of_a_client(facts: RunFacts, model: FlatModel, cohort: np.ndarray) -> float:
+    """Bytes, from what a step of two clients was heard to do; its peak is at most what replaying it takes."""
+    runner = BlockRunner(facts)
+    two = cohort[:2]
+    try_out(runner, model, two, 1, len(cohort))
+    return max(memory.peak(heard) for heard in runner.replay.known() if isinstance(heard, Recording)) / len(two)
+
+
+# -------------------------------------------------------------------------------------------------- how fast is which
+
+
+def measure(
+    facts: RunFacts, model: FlatModel, loss: Loss, kinds: list[str], cohort: np.ndarray, size: int, open_threads: bool
+) -> Measured:
+    """The fastest of the kinds, and whether it is faster with one thread; measured once, then remembered."""
     sizes, threads = facts.federation.sizes, torch.get_num_threads()
-    kind = (model, facts.step.training, facts.federation.input_shape, len(x), x.dtype, len(cohort), threads)
-    kind = (*kind, int(np.median(sizes)))
-    if kind not in _choices:
-        _choices[kind] = measure(facts, cohort, x)
-    return _choices[kind]
+    work = (model.description, loss, facts.step.training, facts.federation.input_shape, model.size, model.initial.dtype)
+    key = (*work, len(cohort), size, int(np.median(sizes)), threads, tuple(kinds), open_threads)
+    if key not in _measured:
+        found = [Measured(kind, threads, seconds_of_a_step(kind, facts, model, cohort, size)) for kind in kinds]
+        best = min(found, key=lambda each: each.seconds)
+        if open_threads:
+            with using_threads(1):
+                alone = seconds_of_a_step(best.kind, facts, model, cohort, size)
+            if alone < 0.97 * best.seconds:
+                best = Measured(best.kind, 1, alone)
+        _measured[key] = best
+    return _measured[key]
 
 
-def measure(facts: RunFacts, cohort: np.ndarray, x: Vector) -> str:
-    """Time full-batch gradients of up to eight clients both ways; the best of two after a warm-up."""
-    work = trial(facts, cohort[:8], x)
-    runners = {"single": SingleRunner(facts), "block": BlockRunner(facts)}
-    seconds = {name: min([_timed(runner, work, x) for _ in range(3)][1:]) for name, runner in runners.items()}
-    return min(seconds, key=lambda name: seconds[name])
+def seconds_of_a_step(kind: str, facts: RunFacts, model: FlatModel, cohort: np.ndarray, size: int) -> float:
+    clients = min(size, TRIAL_CLIENTS) if kind == "block" else 2
+    return timed(runner_of(kind, facts), model, cohort, clients)
 
 
-def trial(facts: RunFacts, clients: np.ndarray, x: Vector) -> Work:
-    """A little work on real data, whose result nobody keeps."""
-    examples = torch.from_numpy(facts.federation.sizes[clients]).to(x.dtype)
-    return Work(1, clients, torch.ones_like(examples), examples)
+def timed(runner: Runner, model: FlatModel, cohort: np.ndarray, number: int) -> float:
+    """Seconds of a local step of one client, when its kind is known: the best of a few."""
+    facts, clients = runner.facts, cohort[:number]
+    steps = np.minimum(steps_of(facts.step.training, facts.federation.sizes[clients]), TRIAL_STEPS)
+    for _ in range(3 if steps.max() < 3 else 1):
+        try_out(runner, model, clients, TRIAL_STEPS, len(cohort))
+    best, begin = math.inf, time.perf_counter()
+    while best == math.inf or (time.perf_counter() - begin < 0.3):
+        start = time.perf_counter()
+        try_out(runner, model, clients, TRIAL_STEPS, len(cohort))
+        best = min(best, time.perf_counter() - start)
+    return best / int(steps.sum())
 
 
-def _timed(runner: SingleRunner | BlockRunner, work: Work, x: Vector) -> float:
-    start = time.perf_counter()
-    runner.gradients(work, x)
-    return time.perf_counter() - start
+def try_out(runner: Runner, model: FlatModel, clients: np.ndarray, limit: int, cohort: int) -> None:
+    """A little local training whose result nobody keeps."""
+    facts, x = runner.facts, model.initial
+    algorithm, federation = facts.step.algorithm, facts.federation
+    clients = np.sort(clients)
+    examples = federation.sizes[clients]
+    order = np.argsort(examples, kind="stable")
+    clients, examples = clients[order], torch.from_numpy(examples[order]).to(x.dtype)
+    steps = torch.from_numpy(steps_of(facts.step.training, federation.sizes[clients])).to(x.dtype)
+    msg = algorithm.broadcast(algorithm.init_server(x, Facts(model.layers, federation.clients)))
+    states = map_leaves(lambda leaf: leaf.expand(len(clients), *leaf.shape).clone(), algorithm.init_client(x))
+    lr = x.new_tensor(facts.step.training.lr)
+    r = Round(x.new_tensor(1), lr, x, x, cohort, federation.clients, model.layers)
+    if algorithm.full_gradient == "before":
+        gradient = torch.zeros_like(x)
+        r = r._replace(cohort_gradient=gradient, gradient=gradient.expand(len(clients), -1).clone())
+    runner.train(Work(1, clients, steps, examples), msg, states, r, limit)
+
+
+# ------------------------------------------------------------------------------------------------------------- compile
+
+
+def with_compilation(
+    settings: EngineSettings, facts: RunFacts, model: FlatModel, best: Measured, size: int, cohort: np.ndarray
+) -> Choice:
+    """With its steps compiled if that is possible and, for `auto`, a tenth faster."""
+    runner = runner_of(best.kind, facts)
+    runner.replay.compiling = True
+    clients = size if best.kind == "block" else 2
+    try:
+        seconds = timed(runner, model, cohort, clients)
+    except CannotCompile as problem:
+        notice = f"compile={settings.compile}: {problem}. The run goes on without compilation."
+        return Choice(runner_of(best.kind, facts), size, best.threads, False, (notice,))
+    runner.replay.compiling = False
+    if settings.compile == "auto":
+        plain = runner_of(best.kind, facts)
+        if seconds > 0.9 * timed(plain, model, cohort, clients):
+            return Choice(plain, size, best.threads, False)
+    return Choice(runner, size, best.threads, True)
+
+
+@contextmanager
+def using_threads(number: int) -> Generator[None]:
+    before = torch.get_num_threads()
+    if number != before:
+        torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        if torch.get_num_threads() != before:
+            torch.set_num_threads(before)

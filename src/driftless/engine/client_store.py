@@ -16,6 +16,8 @@ class ClientStore:
 
     def __init__(self) -> None:
         self._row_of: dict[int, int] = {}
+        self._free: list[int] = []
+        """Rows of clients that were removed."""
         self._tables: list[Tensor] = []
         self.touched: set[int] = set()
         """Clients written since a checkpoint emptied this set."""
@@ -53,16 +55,22 @@ class ClientStore:
         if not values:
             return
         for client in clients:
-            self._row_of.setdefault(client, len(self._row_of))
+            if client not in self._row_of:
+                self._row_of[client] = self._free.pop() if self._free else len(self._row_of)
         self.touched.update(clients)
         self._grow(values)
         rows = torch.tensor([self._row_of[client] for client in clients], dtype=torch.long)
         for table, value in zip(self._tables, values, strict=True):
             table[rows] = value
 
+    def remove(self, clients: Sequence[int]) -> None:
+        """Forget these clients."""
+        self._free += [self._row_of.pop(client) for client in clients if client in self._row_of]
+        self.touched.difference_update(clients)
+
     def _grow(self, values: list[Tensor]) -> None:
         """Room for all rows; capacity doubles, so that growing costs a constant per row."""
-        needed = len(self._row_of)
+        needed = len(self._row_of) + len(self._free)
         if not self._tables:
             self._tables = [value.new_empty(needed, *value.shape[1:]) for value in values]
         elif self._tables[0].shape[0] < needed:

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule
 
+from driftless.engine.compile import WhenCalled
 from driftless.engine.record import Function, Recording, Unrecordable, record
-from driftless.engine.rewrite import rewritten
+from driftless.engine.rewrite import for_compiler, rewritten
 
 KEPT = 64
 """Kinds of calls that are remembered: data of ever changing shapes must not fill the memory."""
@@ -22,6 +23,8 @@ class Replay:
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Recording | Ready | Unrecordable] = {}
+        self.compiling = False
+        """Whether what becomes known now and works in place is compiled."""
 
     def series(self, name: Hashable, f: Function, fixed: list[Tensor], in_place: bool = False) -> Series:
         """Calls of `f` with the same `fixed`. Functions of one `name` do the same with arguments of the same shapes.
@@ -30,6 +33,9 @@ class Replay:
         """
         return Series(self, (name, in_place, *map(kind, fixed)), f, fixed, in_place)
 
+    def known(self) -> list[Recording | Ready | Unrecordable]:
+        return list(self._known.values())
+
     def look_up(self, key: Hashable) -> Recording | Ready | Unrecordable | None:
         return self._known.get(key)
 
@@ -37,7 +43,8 @@ class Replay:
         before = self._known.get(key)
         if isinstance(before, Recording) and isinstance(heard, Recording):
             same = heard.same_as(before)
-            self._known[key] = Ready(heard, in_place) if same else Unrecordable("two calls did different things")
+            compile = in_place and self.compiling
+            self._known[key] = Ready(heard, in_place, compile) if same else Unrecordable("two calls differed")
         else:
             self._known[key] = heard
         if len(self._known) > KEPT:
@@ -47,11 +54,11 @@ class Replay:
 class Ready:
     """A recording that can be run."""
 
-    def __init__(self, recording: Recording, in_place: bool) -> None:
-        program = rewritten(recording, in_place)
+    def __init__(self, recording: Recording, in_place: bool, compile: bool) -> None:
+        program = for_compiler(recording) if compile else rewritten(recording, in_place)
         self.before = runnable(program.before, recording.constants)
         self.views = runnable(program.views, recording.constants)
-        self.step = runnable(program.step, recording.constants)
+        self.step = (WhenCalled if compile else runnable)(program.step, recording.constants)
 
 
 class Prepared:

@@ -59,21 +59,56 @@ class Program(NamedTuple):
 def rewritten(recording: Recording, in_place: bool) -> Program:
     """`in_place`: the caller gives `moving` away. Operations that write are kept in their order, as recorded."""
     graph, moving = recording.graph, recording.moving
-    given = placeholders(graph)
     if not recording.pure:
-        return Program(*(taken_out(graph, part, set()) for part in (given[moving + recording.batch :], given[:moving])), graph)
+        return as_recorded(recording)
     simplify(graph)
     without_examples(graph)
     joined = split(graph) if in_place else []
-    before = taken_out(graph, given[moving + recording.batch :], stays_the_same(graph, given[: moving + recording.batch]))
-    views = taken_out(graph, given[:moving], set())
-    if in_place:
-        reuse_memory(graph, moving)
-        join(graph, joined)
-        remove_unused(graph)
-        keep_results_apart(graph, moving)
-        views = taken_out(graph, given[:moving], views_of(given[:moving], results_of(graph)))
-    return Program(before, views, graph)
+    program = hoisted(recording)
+    if not in_place:
+        return program
+    reuse_memory(graph, moving)
+    join(graph, joined)
+    remove_unused(graph)
+    keep_results_apart(graph, moving)
+    given = placeholders(graph)[:moving]
+    return program._replace(views=taken_out(graph, given, views_of(given, results_of(graph))))
+
+
+def for_compiler(recording: Recording) -> Program:
+    """What a compiler should get, which fuses and reuses by itself: constants are taken out, `moving` is filled."""
+    if not recording.pure:
+        program = as_recorded(recording)
+    else:
+        simplify(recording.graph)
+        without_examples(recording.graph)
+        program = hoisted(recording)
+    write_back(recording.graph, recording.moving)
+    return program
+
+
+def as_recorded(recording: Recording) -> Program:
+    given = placeholders(recording.graph)
+    fixed, moving = given[recording.moving + recording.batch :], given[: recording.moving]
+    return Program(taken_out(recording.graph, fixed, set()), taken_out(recording.graph, moving, set()), recording.graph)
+
+
+def hoisted(recording: Recording) -> Program:
+    graph, changing = recording.graph, recording.moving + recording.batch
+    given = placeholders(graph)
+    before = taken_out(graph, given[changing:], stays_the_same(graph, given[:changing]))
+    return Program(before, taken_out(graph, given[: recording.moving], set()), graph)
+
+
+def write_back(graph: Graph, moving: int) -> None:
+    """Results go into the memory of the `moving` arguments."""
+    output = next(iter(reversed(graph.nodes)))
+    results: list[Node] = list(output.args[0])  # pyright: ignore
+    for i, given in enumerate(placeholders(graph)[:moving]):
+        with graph.inserting_before(output):
+            graph.call_function(aten.copy_.default, (given, results[i]))
+        results[i] = given
+    output.args = (tuple(results),)
 
 
 def placeholders(graph: Graph) -> list[Node]:
@@ -270,9 +305,9 @@ def without_examples(graph: Graph) -> None:
     for node in graph.nodes:
         if node.target not in CONSTANT or not is_contiguous(layout(node)):
             continue
-        own = layout(node)
+        shape, value = list(layout(node).shape), CONSTANT[node.target]
         with graph.inserting_before(node):
-            same = graph.call_function(aten.full.default, (list(own.shape), CONSTANT[node.target]), {"dtype": own.dtype})
+            same = graph.call_function(aten.full.default, (shape, value), {"dtype": layout(node).dtype})
         same.meta = dict(node.meta)
         node.replace_all_uses_with(same)
     simplify(graph)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -14,8 +15,8 @@ from driftless.algorithm import Algorithm, Facts, Server, Vector
 from driftless.data.federation import Federation
 from driftless.data.sampling import Schedule
 from driftless.engine.batches import examples_of
-from driftless.engine.block import BlockRunner, RunFacts, SingleRunner
-from driftless.engine.choose import block_size, decide
+from driftless.engine.block import RunFacts, SingleRunner
+from driftless.engine.choose import EngineSettings, choose, using_threads
 from driftless.engine.client_store import ClientStore
 from driftless.engine.evaluate import evaluate
 from driftless.engine.flat import FlatModel
@@ -23,9 +24,10 @@ from driftless.engine.history import Event, Record
 from driftless.engine.local import LocalStep, LocalTraining, loss_gradient
 from driftless.engine.losses import Loss
 from driftless.engine.random import torch_stream
-from driftless.engine.round import RoundPlan, RoundResult, run_round
+from driftless.engine.round import Alone, Crew, RoundPlan, RoundResult, run_round
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.tree import named_leaves
+from driftless.engine.workers import team
 from driftless.errors import Diverged
 
 ROUNDS_LOST_BEFORE_STOP = 3
@@ -87,11 +89,12 @@ class Simulation:
     loss: Loss
     weighting: str
     seed: int
-    engine: str
+    engine: EngineSettings
+    rounds: int
+    """Planned; a run may end earlier."""
     schedule: ServerSchedule = field(default_factory=ServerSchedule)
     inference: str | None = None
     """None: the algorithm's own choice."""
-    block_size: int | None = None
 
     def init(self) -> State:
         x = self.model.initial
@@ -100,7 +103,7 @@ class Simulation:
         return State(self.algorithm, 0, self.algorithm.init_server(x, facts), ClientStore(), x, models)
 
     def plan(self) -> RoundPlan:
-        """The runner and its blocks; with engine="auto" this measures."""
+        """The runner and its blocks; what is left open is measured here."""
         facts = RunFacts(
             LocalStep(self.algorithm, loss_gradient(self.model, self.loss), self.training),
             self.federation,
@@ -109,38 +112,34 @@ class Simulation:
         )
         first = self.cohort.clients(1, self.federation.clients, self.seed)
         with torch_stream(self.seed, "trial"):
-            engine = decide(self.engine, facts, self.model, self.loss, first)
-        if engine == "single":
-            runner, size = SingleRunner(facts), 1
-        else:
-            runner, size = BlockRunner(facts), self.block_size or block_size(len(first), self.model.initial)
-        keep_models = self.inference == "clients"
+            choice = choose(self.engine, facts, self.model, self.loss, first, self.rounds)
         return RoundPlan(
-            runner, self.federation, self.training, self.weighting, size, self.model.layers, self.seed, keep_models
-        )
+            choice.runner, self.federation, self.training, self.weighting, choice.block_size, self.model.layers,
+            self.seed, self.inference == "clients", choice.threads, self.engine.workers, choice.compiled,
+            choice.notices,
+        )  # fmt: skip
 
-    def step(self, plan: RoundPlan, state: State) -> Played:
+    def step(self, plan: RoundPlan, state: State, crew: Crew | None = None) -> Played:
         """One round. The client stores of `state` are updated in place; the rest of it is left as it was."""
+        crew = crew or Alone(plan, state.clients)
         start, t = time.perf_counter(), state.round + 1
         clients = self.cohort.clients(t, self.federation.clients, self.seed)
         algorithm = self.schedule.apply(self.algorithm, t, len(clients))
-        result = run_round(plan, algorithm, state.server, state.clients, clients, t)
+        result = run_round(plan, algorithm, state.server, crew, clients, t)
         events = events_of(t, result)
         if result.server is None:
             state = replace(state, round=t, lost=state.lost + 1)
         else:
             state = self._commit(state, result, t)
-        skipped = len(result.arrived.skipped)
-        metrics = {"round": t, "lr": self.training.lr_at(t), "cohort": len(clients), "skipped": skipped}
+        metrics = {"round": t, "lr": self.training.lr_at(t), "cohort": len(clients), "skipped": len(result.skipped)}
         metrics["examples"] = int(examples_of(self.training, self.federation.sizes[clients]).sum())
         metrics |= result.metrics | norms(state.server) | {"seconds": time.perf_counter() - start}
         return Played(state, Record(t, state.server.x, state.aggregate, state.server, metrics), events)
 
     def _commit(self, state: State, result: RoundResult, t: int) -> State:
-        for clients, states in result.arrived.states:
-            state.clients.put(clients, states)
+        result.finished.keep()
         if state.models is not None:
-            for clients, models in result.arrived.models:
+            for clients, models in result.finished.models:
                 state.models.put(clients, models)
         return replace(state, round=t, server=result.server, aggregate=result.aggregate, lost=0)
 
@@ -170,14 +169,28 @@ class Played(NamedTuple):
     events: list[Event]
 
 
-def play(simulation: Simulation, plan: RoundPlan, state: State, rounds: int) -> Iterator[Played]:
-    """The rounds after `state` up to round `rounds`; raises Diverged when three in a row are lost."""
-    while state.lost < ROUNDS_LOST_BEFORE_STOP:
-        if state.round >= rounds:
-            return
-        state, record, events = simulation.step(plan, state)
-        yield Played(state, record, events)
-    raise diverged(state.round, state, simulation)
+def play(simulation: Simulation, plan: RoundPlan, state: State, rounds: int) -> Generator[Played]:
+    """The rounds after `state` up to round `rounds`; raises Diverged when three in a row are lost.
+
+    Whoever breaks off early closes it (contextlib.closing), so that workers end and threads are as they were.
+    """
+    with using_threads(plan.threads), crew_of(plan, simulation.cohort, state) as (crew, state):
+        while state.lost < ROUNDS_LOST_BEFORE_STOP:
+            if state.round >= rounds:
+                return
+            state, record, events = simulation.step(plan, state, crew)
+            yield Played(state, record, events)
+        raise diverged(state.round, state, simulation)
+
+
+@contextmanager
+def crew_of(plan: RoundPlan, cohort: Schedule, state: State) -> Generator[tuple[Crew, State]]:
+    """This process, or it and its workers, with the state that they share."""
+    if plan.workers == 1:
+        yield Alone(plan, state.clients), state
+        return
+    with team(plan, cohort, state.clients, state.server.x) as together:
+        yield together, replace(state, clients=together.store)
 
 
 def norms(server: Server) -> dict[str, float]:
@@ -193,7 +206,7 @@ def norms(server: Server) -> dict[str, float]:
 
 def events_of(t: int, result: RoundResult) -> list[Event]:
     events: list[Event] = []
-    skipped = tuple(sorted(result.arrived.skipped))
+    skipped = tuple(sorted(result.skipped))
     if skipped:
         events.append(Event(t, "update not finite: left out of the round, state kept as it was", skipped))
     if result.server is None:
@@ -218,5 +231,11 @@ def diverged(t: int, state: State, simulation: Simulation) -> Diverged:
 
 
 def resolved_engine(plan: RoundPlan) -> dict[str, Any]:
-    """What `auto` decided, for the record of the run."""
-    return {"kind": "single" if isinstance(plan.runner, SingleRunner) else "block", "block_size": plan.block_size}
+    """What the engine is, for the record of the run."""
+    return {
+        "kind": "single" if isinstance(plan.runner, SingleRunner) else "block",
+        "block_size": plan.block_size,
+        "threads": plan.threads,
+        "workers": plan.workers,
+        "compile": "on" if plan.compiled else "off",
+    }

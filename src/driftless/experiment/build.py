@@ -13,6 +13,7 @@ from driftless.algorithms import AdaptiveClipping
 from driftless.data import load
 from driftless.data.federation import Federation
 from driftless.data.sampling import Cohort, parse
+from driftless.engine.choose import EngineSettings
 from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.simulation import Simulation
@@ -44,11 +45,10 @@ def arguments(config: Config) -> dict[str, Any]:
         "loss": None,
         "weighting": config.server.weighting,
         "seed": config.run.seed,
-        "engine": config.engine.kind,
+        "engine": engine_of(config),
         "dtype": DTYPES[config.engine.dtype],
         "server": _pick(ServerSchedule, config.server),
         "inference": config.server.inference,
-        "block_size": config.engine.block_size,
     }
 
 
@@ -69,8 +69,6 @@ def check_run(config: Config) -> None:
             "run.stop_at_target and run.patience watch the test accuracy, which run.evaluate_every=0 never measures; "
             "set evaluate_every to 1 or more."
         )
-    if config.engine.threads is not None and config.engine.threads < 1:
-        raise InputError(f"engine.threads must be at least 1 (or none), got {config.engine.threads}.")
     check_range("run.straggler_alpha", run.straggler_alpha, 0, math.inf, high_open=True)
     check_range("run.straggler_lambda", run.straggler_lambda, 0, math.inf, high_open=True)
 
@@ -95,6 +93,10 @@ def federation_of(config: Config) -> Federation:
     return load(
         data.name, clients=data.clients, partition=data.partition, seed=seed, validation=data.validation, **options
     )
+
+
+def engine_of(config: Config) -> EngineSettings:
+    return _pick(EngineSettings, config.engine)
 
 
 def cohort_of(config: Config) -> Cohort:

@@ -13,12 +13,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import torch
 
 from driftless.engine.history import Event
 from driftless.engine.round import RoundPlan
@@ -64,13 +63,12 @@ def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (
     """A new run in a directory that holds none yet. All input is checked before anything is written."""
     refuse_existing(directory)
     simulation = simulation_of(resolved.config)
-    set_threads(resolved.config)
     plan = simulation.plan()
     settled = settle(resolved, plan)
     directory.mkdir(parents=True, exist_ok=True)
     with locked(directory):
         refuse_existing(directory)
-        write_json(directory / ENVIRONMENT, environment())
+        write_json(directory / ENVIRONMENT, environment(plan.threads))
         (directory / METRICS).touch()
         write_atomically(directory / CONFIG, to_toml(settled).encode())
         return Session(directory, settled.config, simulation, plan, tuple(callbacks)).run(simulation.init(), {})
@@ -92,7 +90,6 @@ def resume(
             )
         config = resolve(directory / CONFIG, []).config
         simulation = simulation_of(config)
-        set_threads(config)
         session = Session(directory, config, simulation, simulation.plan(), tuple(callbacks))
         loaded = session.checkpoints.load(simulation.init())
         if loaded is None:
@@ -140,19 +137,20 @@ class Session:
         if reason:
             return reason
         with interrupts() as interrupted:
-            for played in play(self.simulation, self.plan, state, rounds):
-                reason = self._record(played, rows, metrics, events)
-                t = played.record.round
-                stopping = interrupted()  # asked once, so that whatever ends the run has been saved
-                last = t == rounds or reason is not None or stopping
-                if last or (every and t % every == 0):
-                    metrics.sync()
-                    events.sync()
-                    self.checkpoints.save(played.state, {METRICS: metrics.position, EVENTS: events.position})
-                if reason is not None:
-                    return reason
-                if stopping and t < rounds:
-                    raise Interrupted(self.directory, t)
+            with closing(play(self.simulation, self.plan, state, rounds)) as rounds_played:
+                for played in rounds_played:
+                    reason = self._record(played, rows, metrics, events)
+                    t = played.record.round
+                    stopping = interrupted()  # asked once, so that whatever ends the run has been saved
+                    last = t == rounds or reason is not None or stopping
+                    if last or (every and t % every == 0):
+                        metrics.sync()
+                        events.sync()
+                        self.checkpoints.save(played.state, {METRICS: metrics.position, EVENTS: events.position})
+                    if reason is not None:
+                        return reason
+                    if stopping and t < rounds:
+                        raise Interrupted(self.directory, t)
         return None
 
     def _record(self, played: Played, rows: list[Row], metrics: Lines, events: Lines) -> str | None:
@@ -229,9 +227,7 @@ def as_json(event: Event) -> dict[str, Any]:
 
 def settle(resolved: Resolved, plan: RoundPlan) -> Resolved:
     """Replace what was left open by what this machine decided, so that a resumed run decides nothing again."""
-    engine = resolved_engine(plan)
-    decided = {"engine.kind": engine["kind"], "engine.block_size": engine["block_size"]}
-    decided["engine.threads"] = torch.get_num_threads()
+    decided = {f"engine.{name}": value for name, value in resolved_engine(plan).items()}
     changed = {key: value for key, value in decided.items() if resolved.value(key) != value}
     return with_values(resolved, changed, DECIDED)
 
@@ -239,14 +235,9 @@ def settle(resolved: Resolved, plan: RoundPlan) -> Resolved:
 def fingerprint(config: Config) -> str:
     """Of everything that decides the numbers of a run."""
     settings = config.model_dump()
-    for key in ("checkpoint_every", "output"):
-        settings["run"].pop(key)
+    for section, key in (("run", "checkpoint_every"), ("run", "output"), ("engine", "workers"), ("engine", "memory")):
+        settings[section].pop(key)
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
-def set_threads(config: Config) -> None:
-    if config.engine.threads is not None:
-        torch.set_num_threads(config.engine.threads)
 
 
 class Locked(InputError):
@@ -352,7 +343,7 @@ def interrupts() -> Generator[Any]:
             signal.signal(number, handler)
 
 
-def environment() -> dict[str, Any]:
+def environment(threads: int) -> dict[str, Any]:
     """What a reader needs to judge, and to repeat, the numbers."""
     return {
         "driftless": metadata.version("driftless"),
@@ -362,7 +353,7 @@ def environment() -> dict[str, Any]:
         "platform": platform.platform(),
         "cpu": cpu_name(),
         "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
+        "threads": threads,
         "command": sys.argv,
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }

@@ -64,6 +64,9 @@ class Engine(Section):
     block_size: int | None = None
     dtype: str = "float32"
     threads: int | None = None
+    workers: int = 1
+    compile: str = "auto"
+    memory: float | None = None
 
 
 class Run(Section):
