@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from driftless import __version__
 from driftless.console import LISTS, ShowProgress, err, events_text, out, rounds_bar, run_table, say
-from driftless.errors import InputError, unknown
+from driftless.errors import InputError, WorkerDied, unknown
 from driftless.experiment import compare as comparing
 from driftless.experiment import config as configuration
 from driftless.experiment import run as running
@@ -55,6 +55,9 @@ def main() -> None:
     except InputError as error:
         err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
         sys.exit(2)
+    except WorkerDied as error:
+        err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
+        sys.exit(4)
     except running.Interrupted as interrupt:
         err.print(escape(str(interrupt)), soft_wrap=True, highlight=False)
         sys.exit(130)
@@ -110,6 +113,7 @@ def run(
 def resume(
     directory: Annotated[Path, typer.Argument(help="A run, a comparison or a search that was interrupted.")],
     jobs: Jobs = None,
+    workers: Annotated[int | None, typer.Option(help="Processes of a run, if other than before.", min=1)] = None,
     track: Track = None,
     callback: Callbacks = None,
     quiet: Quiet = False,
@@ -128,7 +132,7 @@ def resume(
         err.print(f"a checkpoint could not be used, an older one is: {problem}", markup=False, soft_wrap=True)
 
     with rounds_bar(directory.name, rounds, quiet or as_json) as bar:
-        stored, _ = running.resume(directory, [ShowProgress(bar), *listeners_of(track, callback)], tell)
+        stored, _ = running.resume(directory, [ShowProgress(bar), *listeners_of(track, callback)], tell, workers)
     conclude(stored, quiet, as_json)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from driftless.engine import choose
 from driftless.errors import InputError
 from driftless.experiment import compare as comparing
 from driftless.experiment import run as running
@@ -388,10 +389,10 @@ def test_the_runs_of_the_reference_have_results(reference):
 
 def test_an_engine_that_would_be_measured_otherwise_the_second_time_is_still_the_same_comparison(tmp_path, monkeypatch):
     folder, settings = tmp_path / "compared", ["rounds=2", "seeds=1"]
-    monkeypatch.setattr("driftless.engine.choose.faster", lambda *_: "block")
+    monkeypatch.setattr(choose, "measure", lambda *_: choose.Measured("block", 1, 1e-3))
     first = plan(["fedavg"], None, [*settings, "engine=auto"])
     prepare_folder(first, folder)
-    monkeypatch.setattr("driftless.engine.choose.faster", lambda *_: "single")
+    monkeypatch.setattr(choose, "measure", lambda *_: choose.Measured("single", 1, 1e-3))
     second = plan(["fedavg"], None, [*settings, "engine=auto"])
     assert first.runs["fedavg/seed-0"].config != second.runs["fedavg/seed-0"].config
     prepare_folder(second, folder)

@@ -19,6 +19,7 @@ from driftless.algorithms import AdaBest, FedAvg
 from driftless.data.sampling import Explicit
 from driftless.engine import batches
 from driftless.engine.block import batch_plan
+from driftless.engine.choose import EngineSettings
 from driftless.engine.simulation import Simulation, State
 from driftless.experiment.build import simulation_of
 from driftless.experiment.metrics import evaluation, halved
@@ -95,7 +96,7 @@ def test_clients_that_do_not_move_have_no_direction():
 def prepared(federation: Federation, module: Any, cohort: Any, algorithm: Any = None) -> Simulation:
     return prepare(
         algorithm or FedAvg(), federation, module, rounds=10, cohort=cohort, local=None, loss=None, weighting=None,
-        seed=0, engine="single", dtype=torch.float64, server=None, inference=None, block_size=None,
+        seed=0, engine=EngineSettings("single"), dtype=torch.float64, server=None, inference=None,
     )[0]  # fmt: skip
 
 

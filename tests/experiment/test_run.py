@@ -65,7 +65,10 @@ def test_the_stored_configuration_is_the_resolved_one_with_what_was_decided_at_t
     assert engine.kind in ("block", "single")
     assert engine.block_size == (5 if engine.kind == "block" else 1)
     assert engine.threads == torch.get_num_threads()
-    assert stored.config.model_copy(update={"engine": resolved.config.engine}) == resolved.config
+    assert engine.compile == "off"
+    assert stored.config.run.evaluate_every == 1
+    decided = {"engine": resolved.config.engine, "run": resolved.config.run}
+    assert stored.config.model_copy(update=decided) == resolved.config
     text = (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
     decided = [line for line in text.splitlines() if line.startswith("kind =")]
     assert decided[0].endswith("# decided at the start")

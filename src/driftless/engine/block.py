@@ -126,7 +126,7 @@ class Runner(ABC):
 
         def accumulate(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
             (total,), (share, *rest), (x,) = moving, batch, fixed
-            return [total + self.facts.step.gradient(x, parts.batch(rest)[0])[0] * share]
+            return [self.facts.step.accumulate(total, x, parts.batch(rest)[0], share)]
 
         return accumulate
 
@@ -266,16 +266,15 @@ class BlockRunner(Runner):
         clients, steps, width = stacked.index.shape
         index = torch.from_numpy(np.ascontiguousarray(stacked.index.swapaxes(0, 1)).reshape(steps, -1))
         keys = dropout_keys(self.facts, work.clients, work.t, purpose)
-        if stacked.padded:
-            # A finished client (count 0) still computes, on one example, so that no 0/0 arises; the mask discards it.
-            valid = np.arange(width) < np.maximum(stacked.count, 1).T[:, :, None]
-            weights = torch.from_numpy(np.ascontiguousarray(valid)).to(work.steps.dtype)
+        # A finished client (count 0) still computes, on one example, so that no 0/0 arises; the mask discards it.
+        valid = np.ascontiguousarray(np.arange(width) < np.maximum(stacked.count, 1).T[:, :, None])
+        weights = torch.from_numpy(valid).to(work.steps.dtype) if stacked.padded else None
         for k in range(steps):
             batch = [
                 source.index_select(0, index[k]).view(clients, width, *source.shape[1:])
                 for source in (federation.inputs, federation.targets)
             ]
-            if stacked.padded:
+            if weights is not None:
                 batch.append(weights[k])
             if keys is not None:
                 batch.append(fold(keys, k))

@@ -25,7 +25,7 @@ def compiled(graph: Graph, constants: dict[str, Tensor], examples: list[Tensor])
     from torch._inductor.exc import InductorError
 
     used = {node.target for node in graph.nodes if node.op == "get_attr"}
-    module = GraphModule({name: constants[name] for name in used}, graph)  # pyright: ignore
+    module = GraphModule({name: constants[name] for name in used}, graph)
     try:
         with torch.no_grad():
             return inductor.compile(module, examples)  # pyright: ignore

@@ -169,6 +169,10 @@ class LocalStep(NamedTuple):
         g, seen = self.gradient(y, batch)
         return self.regularise(g, y), seen
 
+    def accumulate(self, total: Vector, x: Vector, chunk: Batch, share: Tensor) -> Vector:
+        """A full-batch gradient, chunk by chunk: `share` of the client's examples are in this one."""
+        return total + self.gradient(x, chunk)[0] * share
+
     def regularise(self, g: Vector, y: Vector) -> Vector:
         """The gradient that algorithms see: clipped, then with weight decay."""
         clip_norm, weight_decay = self.training.clip_norm, self.training.weight_decay

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.fx import Graph, Node
 from torch.fx.node import map_aggregate
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -41,7 +42,7 @@ class Layout(NamedTuple):
     @staticmethod
     def of(value: Tensor) -> Layout:
         storage = value.untyped_storage().data_ptr() if value.numel() else next(_new_storage)
-        return Layout(storage, value.storage_offset(), tuple(value.shape), value.stride(), value.dtype)
+        return Layout(storage, int(value.storage_offset()), tuple(value.shape), value.stride(), value.dtype)
 
     def elsewhere(self, shape: Sequence[int]) -> Layout:
         """A result of this shape in a storage of its own."""
@@ -96,10 +97,10 @@ class Listener(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags:
             self.failure = f"{func} depends on values"
-        node_args, node_kwargs = map_aggregate((args, kwargs or {}), self.node)  # pyright: ignore
+        node_args, node_kwargs = map_aggregate((args, kwargs or {}), self.node)
         result = func(*args, **(kwargs or {}))
-        self.pure = self.pure and not func._schema.is_mutable
-        node = self.graph.call_function(func, node_args, node_kwargs)  # pyright: ignore
+        self.pure = self.pure and not writes(func)
+        node = self.graph.call_function(func, node_args, node_kwargs)
         if isinstance(result, Tensor):
             self._learn(result, node)
         elif isinstance(result, (list, tuple)):
@@ -125,6 +126,11 @@ class Listener(TorchDispatchMode):
         self._nodes[id(value)] = node
         self._alive.append(value)
         self._storages.add(value.untyped_storage().data_ptr())
+
+
+def writes(function: Any) -> bool:
+    """Whether an operation changes one of its operands."""
+    return isinstance(function, OpOverload) and function._schema.is_mutable  # pyright: ignore[reportPrivateUsage]
 
 
 def take(parts: Sequence[Tensor], i: int) -> Tensor:

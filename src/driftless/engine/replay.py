@@ -117,7 +117,7 @@ def kind(value: Tensor) -> Hashable:
 
 def runnable(graph: Graph, constants: dict[str, Tensor]) -> Callable[..., Any]:
     used = {node.target for node in graph.nodes if node.op == "get_attr"}
-    return GraphModule({name: constants[name] for name in used}, graph).forward  # pyright: ignore
+    return GraphModule({name: constants[name] for name in used}, graph).forward
 
 
 def on_their_own(values: list[Tensor], others: list[Tensor]) -> list[Tensor]:

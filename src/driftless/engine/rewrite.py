@@ -15,10 +15,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
-from driftless.engine.record import Layout, Recording, take
+from driftless.engine.record import Layout, Recording, take, writes
 
 aten = torch.ops.aten
 EXACT = {
@@ -40,7 +41,7 @@ CONSTANT = {
     aten.new_ones.default: 1,
 }
 COMMUTATIVE = {aten.add.Tensor, aten.mul.Tensor}
-CONTIGUOUS = {"memory_format": torch.contiguous_format}
+CONTIGUOUS: dict[str, Any] = {"memory_format": torch.contiguous_format}
 LARGE_PART = 2**15
 """Elements from which a part of a concatenation is worth operations of its own."""
 
@@ -103,7 +104,7 @@ def hoisted(recording: Recording) -> Program:
 def write_back(graph: Graph, moving: int) -> None:
     """Results go into the memory of the `moving` arguments."""
     output = next(iter(reversed(graph.nodes)))
-    results: list[Node] = list(output.args[0])  # pyright: ignore
+    results: list[Node] = list(output.args[0])
     for i, given in enumerate(placeholders(graph)[:moving]):
         with graph.inserting_before(output):
             graph.call_function(aten.copy_.default, (given, results[i]))
@@ -116,7 +117,7 @@ def placeholders(graph: Graph) -> list[Node]:
 
 
 def results_of(graph: Graph) -> list[Node]:
-    return list(next(iter(reversed(graph.nodes))).args[0])  # pyright: ignore
+    return list(next(iter(reversed(graph.nodes))).args[0])
 
 
 def layout(node: Node) -> Layout:
@@ -130,7 +131,7 @@ def is_view(node: Node) -> bool:
 
 
 def is_random(node: Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    return isinstance(node.target, OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 
 
 def is_contiguous(look: Layout) -> bool:
@@ -176,9 +177,8 @@ def frozen(value: Any) -> Any:
 def remove_unused(graph: Graph) -> None:
     """An unused draw of random numbers stays: it moves the generator."""
     for node in reversed(graph.nodes):
-        if node.op in ("call_function", "get_attr") and not node.users and not is_random(node):
-            if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
-                continue
+        needed = node.users or is_random(node) or writes(node.target)
+        if node.op in ("call_function", "get_attr") and not needed:
             graph.erase_node(node)
 
 
@@ -451,7 +451,7 @@ def whole_under(node: Any) -> Node | None:
 def keep_results_apart(graph: Graph, moving: int) -> None:
     """Moving results get memory of their own: the next call writes into it."""
     output = next(iter(reversed(graph.nodes)))
-    results: list[Node] = list(output.args[0])  # pyright: ignore
+    results: list[Node] = list(output.args[0])
     given = placeholders(graph)
     constants = [n for n in graph.nodes if n.op == "get_attr"]
     taken = {layout(n).storage for n in (*given[moving:], *constants, *results[moving:])}

@@ -216,7 +216,9 @@ class Alone:
             for work, gradient in zip(task.blocks, gradients, strict=True)
         ]
         models = [(block.clients, block.models) for block in done] if plan.keep_models else []
-        return Finished([block.outcome for block in done], models, lambda: keep_states(self._store, done), r.cohort_gradient)
+        return Finished(
+            [block.outcome for block in done], models, lambda: keep_states(self._store, done), r.cohort_gradient
+        )
 
 
 class Done(NamedTuple):

@@ -81,10 +81,10 @@ class Group(NamedTuple):
 
 def connect(folder: Path, rank: int, size: int) -> Group:
     options = dist.ProcessGroupGloo._Options()  # pyright: ignore
-    options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]  # pyright: ignore
+    options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
     options._timeout = PATIENCE
-    store = dist.FileStore(str(folder / "store"), size)
-    return Group(dist.ProcessGroupGloo(store, rank, size, options), rank, size)  # pyright: ignore
+    store = dist.FileStore(str(folder / "store"), size)  # pyright: ignore[reportPrivateImportUsage]
+    return Group(dist.ProcessGroupGloo(store, rank, size, options), rank, size)
 
 
 class Share:

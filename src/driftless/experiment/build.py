@@ -56,7 +56,7 @@ def check_run(config: Config) -> None:
     """The settings that only experiments have."""
     run = config.run
     for name in ("evaluate_every", "checkpoint_every"):
-        if getattr(run, name) < 0:
+        if getattr(run, name) is not None and getattr(run, name) < 0:
             raise InputError(f"run.{name} must be 0 (never) or more, got {getattr(run, name)}.")
     if run.patience is not None and run.patience < 1:
         raise InputError(f"run.patience must be at least 1 evaluation (or none), got {run.patience}.")

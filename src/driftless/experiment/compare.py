@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from pydantic import ConfigDict, Field, StrictInt, ValidationError
 
 from driftless.engine.history import Record
@@ -107,15 +106,8 @@ def config_of(name: str, base: Values, settings: dict[str, Any], overrides: list
 
 
 def with_engine(resolved: Resolved, simulation: Simulation) -> Resolved:
-    """`auto` is decided here, once for all seeds: workers that measured for themselves might disagree."""
-    if resolved.config.engine.kind != "auto":
-        return resolved
-    threads = torch.get_num_threads()
-    running.set_threads(resolved.config)
-    try:
-        return running.settle(resolved, simulation.plan())
-    finally:
-        torch.set_num_threads(threads)
+    """What is left open is decided here, once for all seeds: runs that measured for themselves might disagree."""
+    return running.settle(resolved, simulation)
 
 
 def with_seed(resolved: Resolved, seed: int) -> Resolved:

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from driftless.engine.batches import examples_of
 from driftless.engine.evaluate import accuracy_by_client, evaluate
 from driftless.engine.simulation import Played, Simulation, State
 from driftless.experiment.config import Config
 from driftless.experiment.stragglers import round_time
 
 PERCENTILES = (5, 25, 50, 75, 95)
+LARGE_MODEL = 100_000
+INTERVALS = (1, 2, 5, 10, 20, 50)
 Row = dict[str, Any]
 
 
@@ -30,6 +33,17 @@ def row_of(simulation: Simulation, config: Config, played: Played, previous: Map
         row |= evaluation(simulation, played.state)
     # JSON has no infinity: what is not a number is left out, like what was not measured.
     return {name: value for name, value in row.items() if math.isfinite(value)}
+
+
+def evaluation_interval(simulation: Simulation) -> int:
+    """Every round; for a large model so seldom that evaluation takes at most about a tenth of the time of training."""
+    test = simulation.federation.test
+    if test is None or simulation.model.size < LARGE_MODEL:
+        return 1
+    clients = simulation.cohort.clients(1, simulation.federation.clients, simulation.seed)
+    trained = 3 * examples_of(simulation.training, simulation.federation.sizes[clients]).sum()  # forward and backward
+    often = [every for every in INTERVALS if len(test[0]) / every <= 0.1 * trained]
+    return often[0] if often else INTERVALS[-1]
 
 
 def halved(row: Mapping[str, Any], previous: Mapping[str, Any] | None) -> bool:

@@ -18,17 +18,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO
 
-
 from driftless.engine.history import Event
 from driftless.engine.round import RoundPlan
 from driftless.engine.simulation import Played, Simulation, State, play, resolved_engine
-from driftless.errors import Diverged, InputError
+from driftless.errors import Diverged, InputError, WorkerDied
 from driftless.experiment.build import simulation_of
 from driftless.experiment.callbacks import Callback
 from driftless.experiment.checkpoint import Checkpoints
 from driftless.experiment.config import Config, Resolved, resolve, to_toml, with_values
 from driftless.experiment.files import write_atomically, write_json
-from driftless.experiment.metrics import Row, row_of, stop_reason
+from driftless.experiment.metrics import Row, evaluation_interval, row_of, stop_reason
 from driftless.experiment.stored import (
     CHECKPOINT,
     CONFIG,
@@ -64,7 +63,7 @@ def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (
     refuse_existing(directory)
     simulation = simulation_of(resolved.config)
     plan = simulation.plan()
-    settled = settle(resolved, plan)
+    settled = settle(resolved, simulation, plan)
     directory.mkdir(parents=True, exist_ok=True)
     with locked(directory):
         refuse_existing(directory)
@@ -75,11 +74,14 @@ def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (
 
 
 def resume(
-    directory: Path, callbacks: Iterable[Callback] = (), tell: Callable[[str], object] = lambda problem: None
+    directory: Path,
+    callbacks: Iterable[Callback] = (),
+    tell: Callable[[str], object] = lambda problem: None,
+    workers: int | None = None,
 ) -> tuple[StoredRun, list[str]]:
     """Continue an interrupted run to the same bits; returns it and what was wrong with damaged checkpoints.
 
-    `tell` hears of those at once.
+    `tell` hears of those at once. `workers`: another number of processes than before.
     """
     if not is_run(directory):
         raise InputError(f"'{directory}' is not a run directory; give one that `driftless run` made.")
@@ -88,7 +90,7 @@ def resume(
             raise InputError(
                 f"the run in '{directory}' has ended already; look at it with: {command('report', directory)}"
             )
-        config = resolve(directory / CONFIG, []).config
+        config = with_workers(resolve(directory / CONFIG, []).config, workers)
         simulation = simulation_of(config)
         session = Session(directory, config, simulation, simulation.plan(), tuple(callbacks))
         loaded = session.checkpoints.load(simulation.init())
@@ -97,6 +99,17 @@ def resume(
         for problem in loaded.damaged:
             tell(problem)
         return session.run(loaded.state, loaded.positions), loaded.damaged
+
+
+def with_workers(config: Config, workers: int | None) -> Config:
+    if workers is None:
+        return config
+    if workers > 1 and config.engine.threads != 1:
+        raise InputError(
+            f"the run was started with {config.engine.threads} threads, and workers have one each: its numbers would "
+            "not be the same bits. Resume without --workers, or start runs that are to change with engine.threads=1."
+        )
+    return config.model_copy(update={"engine": config.engine.model_copy(update={"workers": workers})})
 
 
 class Session:
@@ -119,11 +132,15 @@ class Session:
             for callback in self.callbacks:
                 callback.on_start(self.config, self.directory, state.round + 1)
             status, reason = "finished", None
+            for notice in self.plan.notices:
+                self._tell(Event(state.round, notice), events)
             try:
                 reason = self._play(state, rows, metrics, events)
                 status = "stopped" if reason else "finished"
             except Diverged as error:
                 status, reason = "diverged", str(error)
+            except WorkerDied as error:
+                raise WorkerDied(f"{error}\nContinue with: {command('resume', self.directory)}") from error
         result = result_of(status, reason, rows)
         write_json(self.directory / RESULT, result)
         for callback in self.callbacks:
@@ -136,21 +153,20 @@ class Session:
         reason = stop_reason(self.config, rows) if rows else None
         if reason:
             return reason
-        with interrupts() as interrupted:
-            with closing(play(self.simulation, self.plan, state, rounds)) as rounds_played:
-                for played in rounds_played:
-                    reason = self._record(played, rows, metrics, events)
-                    t = played.record.round
-                    stopping = interrupted()  # asked once, so that whatever ends the run has been saved
-                    last = t == rounds or reason is not None or stopping
-                    if last or (every and t % every == 0):
-                        metrics.sync()
-                        events.sync()
-                        self.checkpoints.save(played.state, {METRICS: metrics.position, EVENTS: events.position})
-                    if reason is not None:
-                        return reason
-                    if stopping and t < rounds:
-                        raise Interrupted(self.directory, t)
+        with interrupts() as interrupted, closing(play(self.simulation, self.plan, state, rounds)) as rounds_played:
+            for played in rounds_played:
+                reason = self._record(played, rows, metrics, events)
+                t = played.record.round
+                stopping = interrupted()  # asked once, so that whatever ends the run has been saved
+                last = t == rounds or reason is not None or stopping
+                if last or (every and t % every == 0):
+                    metrics.sync()
+                    events.sync()
+                    self.checkpoints.save(played.state, {METRICS: metrics.position, EVENTS: events.position})
+                if reason is not None:
+                    return reason
+                if stopping and t < rounds:
+                    raise Interrupted(self.directory, t)
         return None
 
     def _record(self, played: Played, rows: list[Row], metrics: Lines, events: Lines) -> str | None:
@@ -160,11 +176,14 @@ class Session:
         metrics.write(row)
         record = played.record._replace(metrics=row)
         for event in played.events:
-            events.write(as_json(event))
-            for callback in self.callbacks:
-                callback.on_event(event)
+            self._tell(event, events)
         reasons = [stop_reason(self.config, rows), *(callback.on_round(record) for callback in self.callbacks)]
         return next((reason for reason in reasons if reason), None)
+
+    def _tell(self, event: Event, events: Lines) -> None:
+        events.write(as_json(event))
+        for callback in self.callbacks:
+            callback.on_event(event)
 
 
 class Lines:
@@ -225,9 +244,12 @@ def as_json(event: Event) -> dict[str, Any]:
     return {"round": event.round, "what": event.what, "clients": list(event.clients)}
 
 
-def settle(resolved: Resolved, plan: RoundPlan) -> Resolved:
+def settle(resolved: Resolved, simulation: Simulation, plan: RoundPlan | None = None) -> Resolved:
     """Replace what was left open by what this machine decided, so that a resumed run decides nothing again."""
+    plan = plan or simulation.plan()
     decided = {f"engine.{name}": value for name, value in resolved_engine(plan).items()}
+    if resolved.config.run.evaluate_every is None:
+        decided["run.evaluate_every"] = evaluation_interval(simulation)
     changed = {key: value for key, value in decided.items() if resolved.value(key) != value}
     return with_values(resolved, changed, DECIDED)
 

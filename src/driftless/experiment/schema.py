@@ -73,7 +73,7 @@ class Run(Section):
     rounds: int = 100
     cohort: int | float | str | list[list[int]] = 10
     seed: int = 0
-    evaluate_every: int = 1
+    evaluate_every: int | None = None
     checkpoint_every: int = 10
     output: str | None = None
     target: float | None = None

@@ -39,7 +39,7 @@ STUDY, PLANNED = "study.json", "planned.toml"
 SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("median", "none")
 DEFAULT_TRIALS = 30
 HELD_OUT = 0.2
-DECIDED = ("engine.kind", "engine.block_size")
+DECIDED = tuple(f"engine.{name}" for name in ("kind", "block_size", "compile", "workers", "memory"))
 """What a machine decides for itself: it changes no result beyond rounding, so it does not make another search."""
 
 
@@ -107,7 +107,13 @@ def plan(file: Path | None, overrides: Iterable[str]) -> Plan:
     from_file = flatten(file, table) if file else {}
     given = parse_overrides(run_overrides, from_file)
     # One thread each: two trials side by side are faster than one on two threads, and bits do not depend on the jobs.
-    base = combine([("the search", {"engine.threads": 1}), (str(file), from_file), ("command line", given)])
+    base = combine(
+        [
+            ("the search", {"engine.threads": 1, "run.evaluate_every": 1}),
+            (str(file), from_file),
+            ("command line", given),
+        ]
+    )
     output = base.config.run.output
     base = with_values(base, {"run.output": None}, "the search")
     check_stopping(base.config)
@@ -315,8 +321,7 @@ def decided(plan: Plan) -> Resolved:
     """The engine, measured once for all trials; where the model is searched, each trial measures its own."""
     if any(key.startswith("model.") for key in plan.space):
         return plan.base
-    running.set_threads(plan.base.config)
-    return running.settle(plan.base, simulation_of(plan.base.config).plan())
+    return running.settle(plan.base, simulation_of(plan.base.config))
 
 
 def without_password(text: str) -> str:

@@ -296,7 +296,7 @@ def best_toml(outcome: Outcome, best: Tried) -> str:
     run = run / f"seed-{plan.seeds[0]}" if plan.options.seeds > 1 else run
     if best.here and is_run(run):
         engine = StoredRun(run).config.engine
-        chosen = {"engine.kind": engine.kind, "engine.block_size": engine.block_size}
+        chosen = {f"engine.{name}": getattr(engine, name) for name in ("kind", "block_size", "compile")}
         changed = {key: value for key, value in chosen.items() if resolved.value(key) != value}
         resolved = with_values(resolved, changed, where)
     return header(outcome, best) + to_toml(resolved)

@@ -6,7 +6,7 @@ import torch
 
 from driftless.algorithm import Algorithm, Client, Facts, Message, Round, Server, Upload, Vector
 from driftless.engine.batches import chunks
-from driftless.engine.local import Batch, LocalStep, LocalTraining, Seen, full_gradient
+from driftless.engine.local import Batch, LocalStep, LocalTraining, Progress, Seen
 
 COHORT, CLIENTS = 2, 4
 """No cost of a client depends on them."""
@@ -41,13 +41,16 @@ class Rehearsal:
     def full_gradient(self) -> None:
         """Put the client's full gradient together from the gradients of chunks, if the algorithm asks for it."""
         if self.algorithm.full_gradient:
-            sizes = chunks(self.examples).count.tolist()
-            full_gradient(self._step, self.x, [self._batch(size) for size in sizes])
+            total = torch.zeros_like(self.x)
+            for size in chunks(self.examples).count.tolist():
+                total = self._step.accumulate(total, self.x, self._batch(size), self.x.new_empty(()))
+            self._step.regularise(total, self.x)
 
     def step(self) -> Vector:
         """One local step, after its gradient: the direction and y <- y - lr * d."""
-        y, _, _ = self._step(self.y, self.local, self._batch(1), self.msg, self.client, self.own_r)
-        return y
+        number = self.x.new_empty(())
+        now = Progress(self.y, self.local, number, number)
+        return self._step(now, self._batch(1), self.msg, self.client, self.own_r).y
 
     def upload(self) -> tuple[Upload, Client]:
         """What a client does once a round besides its steps: prepare the local state, and the upload."""
@@ -59,7 +62,7 @@ class Rehearsal:
 
     def _gradient(self, y: Vector, batch: Batch) -> tuple[Vector, Seen]:
         self.gradients += 1
-        return torch.empty_like(y), Seen(y.new_empty(()), y.new_empty(0))
+        return torch.empty_like(y), Seen(y.new_empty(()), y.new_empty(()))
 
     def _batch(self, size: int) -> Batch:
         nothing = self.x.new_empty(size, 0)
