@@ -22,7 +22,7 @@ from driftless.data.federation import Federation
 from driftless.engine import batches
 from driftless.engine.batches import BlockPlan, Plan
 from driftless.engine.dropout import fold
-from driftless.engine.local import Batch, LocalStep, Progress, Trained
+from driftless.engine.local import Batch, Gradient, LocalStep, Progress, Trained
 from driftless.engine.random import key63, stream
 from driftless.engine.record import Function
 from driftless.engine.replay import Replay, Series
@@ -44,6 +44,8 @@ class RunFacts(NamedTuple):
     """What runners need to know about the run."""
 
     step: LocalStep
+    plain_gradient: Gradient
+    """For one client at a time."""
     federation: Federation
     seed: int
     uses_dropout: bool
@@ -75,6 +77,7 @@ class Runner(ABC):
 
     def __init__(self, facts: RunFacts) -> None:
         self.facts = facts
+        self.step = facts.step
         self.replay = Replay()
         self._trees: dict[str, Tree] = {}
         """The structure of what was computed; the steps themselves work on flat lists of tensors."""
@@ -91,7 +94,7 @@ class Runner(ABC):
         """-> the progress before the first step."""
 
         def begin(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
-            now = self.facts.step.begin(*with_leaves(given, fixed).seen_by(r))
+            now = self.step.begin(*with_leaves(given, fixed).seen_by(r))
             self._trees["progress"] = structure(now)
             return leaves(now)
 
@@ -103,7 +106,7 @@ class Runner(ABC):
         def advance(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
             now: Progress = with_leaves(self._trees["progress"], moving)
             minibatch, on = parts.batch(batch)
-            then = leaves(self.facts.step(now, minibatch, *with_leaves(given, fixed).seen_by(r)))
+            then = leaves(self.step(now, minibatch, *with_leaves(given, fixed).seen_by(r)))
             if on is None:
                 return then
             return [torch.where(on, new, old) for new, old in zip(then, moving, strict=True)]
@@ -115,7 +118,7 @@ class Runner(ABC):
 
         def finish(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
             now: Progress = with_leaves(self._trees["progress"], batch)
-            result = self.facts.step.finish(now, *with_leaves(given, fixed).seen_by(r))
+            result = self.step.finish(now, *with_leaves(given, fixed).seen_by(r))
             self._trees["result"] = structure(result)
             return leaves(result)
 
@@ -126,12 +129,12 @@ class Runner(ABC):
 
         def accumulate(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
             (total,), (share, *rest), (x,) = moving, batch, fixed
-            return [self.facts.step.accumulate(total, x, parts.batch(rest)[0], share)]
+            return [self.step.accumulate(total, x, parts.batch(rest)[0], share)]
 
         return accumulate
 
     def _regularise(self, moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
-        return [self.facts.step.regularise(batch[0], fixed[0])]
+        return [self.step.regularise(batch[0], fixed[0])]
 
 
 class Parts(NamedTuple):
@@ -154,11 +157,15 @@ class Parts(NamedTuple):
 class SingleRunner(Runner):
     """One client after the other."""
 
+    def __init__(self, facts: RunFacts) -> None:
+        super().__init__(facts)
+        self.step = facts.step._replace(gradient=facts.plain_gradient)
+
     def gradients(self, work: Work, x: Vector) -> Tensor:
         return torch.stack([self._full_gradient(int(c), work.t, x) for c in work.clients])
 
     def train(self, work: Work, msg: Message, states: Client, r: Round, limit: int | None = None) -> Trained:
-        gradient = self.gradients(work, msg.x) if self.facts.step.algorithm.full_gradient == "after" else r.gradient
+        gradient = self.gradients(work, msg.x) if self.step.algorithm.full_gradient == "after" else r.gradient
         given = Given.of(work, msg, states, r, gradient)
         trained = [
             self._train(client, work.t, Given(given.shared, map_leaves(lambda leaf, i=i: leaf[i], given.own)), r, limit)
@@ -217,7 +224,7 @@ class BlockRunner(Runner):
         return self._series("regularise", self._regularise, [x], 1)([], now)[0]
 
     def train(self, work: Work, msg: Message, states: Client, r: Round, limit: int | None = None) -> Trained:
-        gradient = self.gradients(work, msg.x) if self.facts.step.algorithm.full_gradient == "after" else r.gradient
+        gradient = self.gradients(work, msg.x) if self.step.algorithm.full_gradient == "after" else r.gradient
         given = Given.of(work, msg, states, r, gradient)
         plans = [batch_plan(self.facts, c, work.t) for c in work.clients.tolist()]
         stacked = batches.stack(plans, self.facts.federation.offsets[work.clients])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,8 +31,11 @@ from driftless.errors import InputError, check_choice
 KINDS = ("auto", "block", "single")
 COMPILE = ("auto", "on", "off")
 LARGEST_BLOCK = 64
-TRIAL_STEPS = 4
+TRIAL_STEPS = 2
 TRIAL_CLIENTS = 8
+TRIAL_BLOCK = 2
+LONG_STEP = 5e-3
+"""Seconds: what is done once a step, whatever the number of clients, does not matter any more."""
 COMPILING_PAYS = 150.0
 """Seconds of local steps from which `compile = auto` tries: compiling takes about 15 s and saves 10 to 40 %."""
 GIGABYTE = 2**30
@@ -95,8 +99,9 @@ def choose(
     threads = settings.threads or (1 if settings.workers > 1 else torch.get_num_threads())
     with torch.no_grad(), using_threads(threads):
         cohort = in_order_of_work(facts, cohort)
-        kinds = possible_kinds(settings.kind, facts, model, loss, cohort)
-        size = settings.block_size or (block_size(settings, facts, model, cohort) if "block" in kinds else 1)
+        lifted = trial_block(settings.kind, facts, model, loss, cohort)
+        kinds = ["block"] * (lifted is not None) + ["single"] * (settings.kind != "block")
+        size = 1 if lifted is None else settings.block_size or block_size(settings, lifted, len(cohort))
         best = Measured(kinds[0], threads, math.nan)
         open_threads = settings.threads is None and threads > 1
         long = settings.compile == "auto" and rounds * work_of_a_round(facts, cohort) > COMPILING_PAYS * 1e3
@@ -128,19 +133,19 @@ def runner_of(kind: str, facts: RunFacts) -> Runner:
 # ---------------------------------------------------------------------------------------------------- what is possible
 
 
-def possible_kinds(kind: str, facts: RunFacts, model: FlatModel, loss: Loss, cohort: np.ndarray) -> list[str]:
+def trial_block(kind: str, facts: RunFacts, model: FlatModel, loss: Loss, cohort: np.ndarray) -> BlockRunner | None:
+    """A runner that took a step of a block of two; None if there are to be no blocks."""
     if kind == "single" or (kind == "auto" and len(cohort) == 1):
-        return ["single"]
+        return None
     try:
-        check_blocks_possible(facts, model, loss, cohort)
+        return checked_block(facts, model, loss, cohort)
     except InputError:
         if kind == "block":
             raise
-        return ["single"]
-    return ["block"] if kind == "block" else ["block", "single"]
+        return None
 
 
-def check_blocks_possible(facts: RunFacts, model: FlatModel, loss: Loss, cohort: np.ndarray) -> None:
+def checked_block(facts: RunFacts, model: FlatModel, loss: Loss, cohort: np.ndarray) -> BlockRunner:
     """Raise, before any work, if vmap cannot run this model or padding would change this loss."""
     inputs, targets = facts.federation.inputs, facts.federation.targets
     rows = torch.linspace(0, len(inputs) - 1, min(32, len(inputs))).long()
@@ -151,33 +156,33 @@ def check_blocks_possible(facts: RunFacts, model: FlatModel, loss: Loss, cohort:
                 "engine='block' pads batches, so it needs a loss that is the plain mean over the examples; this one is "
                 "not (class weights? ignored labels?). Use engine='single' or 'auto'."
             )
+    runner = BlockRunner(facts)
     try:
-        try_out(BlockRunner(facts), model, cohort[:2], 1, len(cohort))
+        try_out(runner, model, cohort[:TRIAL_BLOCK], 1, len(cohort))
     except RuntimeError as error:
         raise InputError(
             "engine='block' cannot run this model or loss: vmap cannot lift it (a branch on a tensor's value, or an "
             f"operation without a rule): {str(error).splitlines()[0][:120]} ... Use engine='single' or 'auto'."
         ) from error
+    return runner
 
 
 # ---------------------------------------------------------------------------------------------------- how much at once
 
 
-def block_size(settings: EngineSettings, facts: RunFacts, model: FlatModel, cohort: np.ndarray) -> int:
+def block_size(settings: EngineSettings, lifted: BlockRunner, cohort: int) -> int:
     """As many clients as the memory allows, in blocks of equal size, at least one block for each worker."""
     limit = settings.memory * GIGABYTE if settings.memory else memory.SHARE_OF_FREE * memory.free()
-    most = max(1, min(LARGEST_BLOCK, int(limit / settings.workers / memory_of_a_client(facts, model, cohort))))
-    blocks = -(-len(cohort) // most)
+    most = max(1, min(LARGEST_BLOCK, int(limit / settings.workers / memory_of_a_client(lifted, cohort))))
+    blocks = -(-cohort // most)
     blocks = -(-max(blocks, settings.workers) // settings.workers) * settings.workers
-    return -(-len(cohort) // min(blocks, len(cohort)))
+    return -(-cohort // min(blocks, cohort))
 
 
-def memory_of_a_client(facts: RunFacts, model: FlatModel, cohort: np.ndarray) -> float:
-    """Bytes, from what a step of two clients was heard to do; its peak is at most what replaying it takes."""
-    runner = BlockRunner(facts)
-    two = cohort[:2]
-    try_out(runner, model, two, 1, len(cohort))
-    return max(memory.peak(heard) for heard in runner.replay.known() if isinstance(heard, Recording)) / len(two)
+def memory_of_a_client(lifted: BlockRunner, cohort: int) -> float:
+    """Bytes, from what a step of a small block was heard to do."""
+    heard = [each for each in lifted.replay.known() if isinstance(each, Recording)]
+    return max(memory.peak(recording) for recording in heard) / min(TRIAL_BLOCK, cohort)
 
 
 # -------------------------------------------------------------------------------------------------- how fast is which
@@ -191,19 +196,22 @@ def measure(
     work = (model.description, loss, facts.step.training, facts.federation.input_shape, model.size, model.initial.dtype)
     key = (*work, len(cohort), size, int(np.median(sizes)), threads, tuple(kinds), open_threads)
     if key not in _measured:
-        found = [Measured(kind, threads, seconds_of_a_step(kind, facts, model, cohort, size)) for kind in kinds]
+        found = list[Measured]()
+        for kind in sorted(kinds, reverse=True):  # single first: if its steps are long, a few clients show enough
+            few = bool(found) and found[0].seconds > LONG_STEP
+            found.append(Measured(kind, threads, seconds_of_a_step(kind, facts, model, cohort, size, few)))
         best = min(found, key=lambda each: each.seconds)
         if open_threads:
             with using_threads(1):
-                alone = seconds_of_a_step(best.kind, facts, model, cohort, size)
+                alone = seconds_of_a_step(best.kind, facts, model, cohort, size, best.seconds > LONG_STEP)
             if alone < 0.97 * best.seconds:
                 best = Measured(best.kind, 1, alone)
         _measured[key] = best
     return _measured[key]
 
 
-def seconds_of_a_step(kind: str, facts: RunFacts, model: FlatModel, cohort: np.ndarray, size: int) -> float:
-    clients = min(size, TRIAL_CLIENTS) if kind == "block" else 2
+def seconds_of_a_step(kind: str, facts: RunFacts, model: FlatModel, cohort: np.ndarray, size: int, few: bool) -> float:
+    clients = min(size, 3 if few else TRIAL_CLIENTS) if kind == "block" else 2
     return timed(runner_of(kind, facts), model, cohort, clients)
 
 
@@ -211,8 +219,8 @@ def timed(runner: Runner, model: FlatModel, cohort: np.ndarray, number: int) -> 
     """Seconds of a local step of one client, when its kind is known: the best of a few."""
     facts, clients = runner.facts, cohort[:number]
     steps = np.minimum(steps_of(facts.step.training, facts.federation.sizes[clients]), TRIAL_STEPS)
-    for _ in range(3 if steps.max() < 3 else 1):
-        try_out(runner, model, clients, TRIAL_STEPS, len(cohort))
+    for _ in range(-(-3 // int(steps.max()))):  # two steps are recorded, the third one is the first to be replayed
+        try_out(runner, model, clients, 3, len(cohort))
     best, begin = math.inf, time.perf_counter()
     while best == math.inf or (time.perf_counter() - begin < 0.3):
         start = time.perf_counter()
@@ -223,6 +231,12 @@ def timed(runner: Runner, model: FlatModel, cohort: np.ndarray, number: int) -> 
 
 def try_out(runner: Runner, model: FlatModel, clients: np.ndarray, limit: int, cohort: int) -> None:
     """A little local training whose result nobody keeps."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "There is a performance drop")  # vmap's; that is what is being measured
+        _try_out(runner, model, clients, limit, cohort)
+
+
+def _try_out(runner: Runner, model: FlatModel, clients: np.ndarray, limit: int, cohort: int) -> None:
     facts, x = runner.facts, model.initial
     algorithm, federation = facts.step.algorithm, facts.federation
     clients = np.sort(clients)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -105,25 +106,42 @@ Gradient = Callable[[Vector, Batch], tuple[Vector, Seen]]
 """(vector, batch) -> (gradient, what was seen)."""
 
 
+# Both gradients differentiate by the slices of the vector, not through them: the backward of a slice would fill a whole
+# vector for each.
+
+
 def loss_gradient(model: FlatModel, loss: Loss) -> Gradient:
-    """The gradient of the mean loss on a batch."""
-
-    def batch_loss(parameters: Parameters, batch: Batch) -> tuple[Tensor, Tensor]:
-        outputs = model.train(parameters, batch.inputs, batch.key)
-        if batch.weights is None:
-            value = loss(outputs, batch.targets)
-        else:
-            value = weighted(loss, outputs, batch.targets, batch.weights)
-        return value, number_right(outputs, batch)
-
-    gradient = grad_and_value(batch_loss, has_aux=True)
+    """The gradient of the mean loss on a batch, in a way that vmap can lift."""
+    gradient = grad_and_value(partial(batch_loss, model, loss), has_aux=True)
 
     def at(y: Vector, batch: Batch) -> tuple[Vector, Seen]:
-        # Differentiating by the slices, not through them: the backward of a slice would fill a whole vector for each.
         g, (value, correct) = gradient(model.parameters(y), batch)
         return torch.cat([part.flatten() for part in g.values()]), Seen(value, correct)
 
     return at
+
+
+def plain_gradient(model: FlatModel, loss: Loss) -> Gradient:
+    """The same for one client by ordinary backpropagation, which has fused layers (LSTM) that the other one lacks."""
+
+    def at(y: Vector, batch: Batch) -> tuple[Vector, Seen]:
+        with torch.enable_grad():
+            parameters = {name: part.detach().requires_grad_() for name, part in model.parameters(y).items()}
+            value, correct = batch_loss(model, loss, parameters, batch)
+            g = torch.autograd.grad(value, list(parameters.values()), materialize_grads=True)
+        return torch.cat([part.flatten() for part in g]), Seen(value.detach(), correct.detach())
+
+    return at
+
+
+def batch_loss(model: FlatModel, loss: Loss, parameters: Parameters, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The mean loss, and how many examples are right."""
+    outputs = model.train(parameters, batch.inputs, batch.key)
+    if batch.weights is None:
+        value = loss(outputs, batch.targets)
+    else:
+        value = weighted(loss, outputs, batch.targets, batch.weights)
+    return value, number_right(outputs, batch)
 
 
 def number_right(outputs: Tensor, batch: Batch) -> Tensor:

@@ -89,6 +89,7 @@ class Listener(TorchDispatchMode):
         self.pure = True
         self.failure = ""
         self._nodes: dict[int, Node] = {}
+        self._looks: dict[Layout, Node] = {}
         self._alive: list[Tensor] = []  # an id, or an address, is only unique among tensors that are alive
         self._storages: set[int] = set()
         for i, value in enumerate(arguments):
@@ -97,6 +98,8 @@ class Listener(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags:
             self.failure = f"{func} depends on values"
+        elif func is torch.ops.aten.mkldnn_rnn_layer.default:
+            self.failure = f"{func} computes something else when no gradient is asked for"
         node_args, node_kwargs = map_aggregate((args, kwargs or {}), self.node)
         result = func(*args, **(kwargs or {}))
         self.pure = self.pure and not writes(func)
@@ -114,8 +117,11 @@ class Listener(TorchDispatchMode):
         if not isinstance(value, Tensor):
             return value
         if id(value) not in self._nodes:
+            same = self._looks.get(Layout.of(value))
+            if same is not None:  # what backpropagation saved comes back as another tensor of the same memory
+                return same
             if value.numel() and value.untyped_storage().data_ptr() in self._storages:
-                self.failure = "a tensor came back as another one of the same memory"
+                self.failure = "a tensor came back as another look at the same memory"
             name = f"c{len(self.constants)}"
             self.constants[name] = value
             self._learn(value, self.graph.create_node("get_attr", name))
@@ -123,6 +129,7 @@ class Listener(TorchDispatchMode):
 
     def _learn(self, value: Tensor, node: Node) -> None:
         node.meta["layout"] = Layout.of(value)
+        self._looks[node.meta["layout"]] = node
         self._nodes[id(value)] = node
         self._alive.append(value)
         self._storages.add(value.untyped_storage().data_ptr())

@@ -21,7 +21,7 @@ from driftless.engine.client_store import ClientStore
 from driftless.engine.evaluate import evaluate
 from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, Record
-from driftless.engine.local import LocalStep, LocalTraining, loss_gradient
+from driftless.engine.local import LocalStep, LocalTraining, loss_gradient, plain_gradient
 from driftless.engine.losses import Loss
 from driftless.engine.random import torch_stream
 from driftless.engine.round import Alone, Crew, RoundPlan, RoundResult, run_round
@@ -106,6 +106,7 @@ class Simulation:
         """The runner and its blocks; what is left open is measured here."""
         facts = RunFacts(
             LocalStep(self.algorithm, loss_gradient(self.model, self.loss), self.training),
+            plain_gradient(self.model, self.loss),
             self.federation,
             self.seed,
             self.model.uses_dropout,

@@ -34,11 +34,11 @@ from driftless.algorithm import Facts, OnRequest, Vector
 from driftless.data.sampling import Schedule
 from driftless.engine.block import Work
 from driftless.engine.client_store import ClientStore
+from driftless.engine.outcome import Outcome
 from driftless.engine.round import (
     Done,
     Finished,
     GradientSum,
-    Outcome,
     RoundPlan,
     Task,
     full_gradients,
