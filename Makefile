@@ -24,7 +24,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format clean venv FORCE
+.PHONY: help run test lint format bench clean venv FORCE
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -44,6 +44,10 @@ lint: $(VENV)/.installed-dev ## check style, formatting and types
 format: $(VENV)/.installed-dev ## format the code and repair what ruff can repair
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
+
+bench: $(VENV)/.installed ## compare the speed with other simulators, write benchmarks/RESULTS.md (about an hour)
+	PYTHON=$(abspath $(BIN))/python sh benchmarks/peers/install.sh
+	$(BIN)/python benchmarks/results.py $(ARGS)
 
 clean: ## remove caches and build products; .venv and runs/ stay
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis src/*.egg-info

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -261,16 +261,29 @@ def held_out_number(clients: int | float, total: int) -> int:
 
 def _concatenate(clients: Sequence[Pair | None], owner: str) -> tuple[Tensor, Tensor, Ints]:
     """All rows in the order of the clients, and their offsets; None is a client without rows."""
-    pairs = [(i, *_as_pair(pair, f"{owner} {i}")) for i, pair in enumerate(clients) if pair is not None]
-    if not pairs:
+    given = [i for i, pair in enumerate(clients) if pair is not None]
+    if not given:
         raise InputError("client_test is None for every client; leave it out.")
-    first, model_inputs, model_targets = pairs[0]
+
+    # Twice through the clients: with many small ones, a list of their tensors would take as much memory as the data.
+    def pairs() -> Iterator[tuple[int, Tensor, Tensor]]:
+        return ((i, *_as_pair(clients[i], f"{owner} {i}")) for i in given)  # pyright: ignore[reportArgumentType]
+
+    first, model_inputs, model_targets = next(pairs())
     sizes = np.zeros(len(clients), dtype=np.int64)
-    for i, inputs, targets in pairs:
+    types = model_inputs.dtype, model_targets.dtype
+    for i, inputs, targets in pairs():
         check_alike(inputs, model_inputs, f"the inputs of {owner} {i}", f"{owner} {first}")
         check_alike(targets, model_targets, f"the targets of {owner} {i}", f"{owner} {first}")
         sizes[i] = len(inputs)
-    return torch.cat([x for _, x, _ in pairs]), torch.cat([y for _, _, y in pairs]), _offsets(sizes)
+        types = torch.promote_types(types[0], inputs.dtype), torch.promote_types(types[1], targets.dtype)
+    offsets = _offsets(sizes)
+    all_inputs = torch.empty(offsets[-1], *model_inputs.shape[1:], dtype=types[0])
+    all_targets = torch.empty(offsets[-1], *model_targets.shape[1:], dtype=types[1])
+    for i, inputs, targets in pairs():
+        all_inputs[offsets[i] : offsets[i + 1]] = inputs
+        all_targets[offsets[i] : offsets[i + 1]] = targets
+    return all_inputs, all_targets, offsets
 
 
 def _as_pair(pair: Pair, owner: str) -> tuple[Tensor, Tensor]:

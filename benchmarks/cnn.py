@@ -1,0 +1,43 @@
+"""A convolutional network: the time goes into convolutions, which no simulator can batch better than torch does.
+
+    python benchmarks/cnn.py [--quick]
+
+So the question is whether driftless is ever slower than the plain loop, and what a second worker brings.
+"""
+
+from __future__ import annotations
+
+from measure import (
+    BLOCK,
+    COMPILED,
+    DEFAULT,
+    EAGER,
+    PLAIN,
+    SINGLE,
+    WORKERS,
+    Claim,
+    Section,
+    auto_claims,
+    contenders,
+    script,
+)
+from rows import CNN
+
+
+def sections() -> list[Section]:
+    everyone = (EAGER, COMPILED, WORKERS, DEFAULT, BLOCK, SINGLE, PLAIN)
+    claims = (
+        Claim("plain", "plain loop / driftless", PLAIN, (DEFAULT,), 1),
+        Claim("workers", "plain loop / driftless with 2 workers", PLAIN, (WORKERS,), 1.1),
+        *auto_claims(),
+        Claim("plain-eager", "plain loop / driftless eager", PLAIN, (EAGER,), None),
+    )
+    return [Section(CNN, contenders(CNN, dict.fromkeys(everyone, 6)), claims, turns=6)]
+
+
+def main() -> None:
+    script("cnn", __doc__, sections)
+
+
+if __name__ == "__main__":
+    main()

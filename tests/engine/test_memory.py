@@ -1,0 +1,214 @@
+"""How much memory a block takes is known before it runs, and a limit is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from driftless import LocalTraining
+from driftless.engine import memory
+from driftless.engine.record import Function, Recording, record
+from engine.problems import classification, linear, network, regression, run
+
+N = 1000
+VECTOR = 8 * N
+"""Bytes of the vectors below."""
+
+
+def peak(f: Function, moving: int = 1, batch: int = 0, fixed: int = 0) -> int:
+    """In vectors, of a call with so many vectors as arguments."""
+    arguments = [[torch.ones(N, dtype=torch.float64) for _ in range(number)] for number in (moving, batch, fixed)]
+    _, heard = record(f, *arguments)
+    assert isinstance(heard, Recording)
+    bytes_ = memory.peak(heard)
+    assert bytes_ % VECTOR == 0, f"{bytes_} bytes are not a number of vectors"
+    return bytes_ // VECTOR
+
+
+def test_arguments_are_counted_from_the_first_operation_to_the_last():
+    """Whether they are used or not: the caller holds them."""
+    assert peak(lambda moving, batch, fixed: [moving[0]]) == 1
+    assert peak(lambda moving, batch, fixed: [moving[0] + 1], moving=1, batch=2, fixed=3) == 7
+
+
+def test_a_result_is_counted_with_the_operands_it_is_made_of():
+    """x, then x and x + 1, then x, x + 1 and (x + 1) * 2 until x + 1 is dead."""
+    assert peak(lambda moving, batch, fixed: [moving[0] + 1]) == 2
+    assert peak(lambda moving, batch, fixed: [(moving[0] + 1) * 2]) == 3
+
+
+def test_a_temporary_that_is_dead_is_not_counted_with_a_later_one():
+    def chain(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
+        value = moving[0]
+        for _ in range(10):
+            value = value * 2
+        return [value]
+
+    assert peak(chain) == 3
+
+
+def test_temporaries_that_are_needed_later_are_counted_together():
+    def pyramid(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
+        """x; a; a b; a b c; a b c and b * c; then a and the product."""
+        a = moving[0] + 1
+        b = a * 2
+        c = b * 3
+        return [a * (b * c)]
+
+    assert peak(pyramid) == 5
+
+
+def test_results_live_to_the_end():
+    assert peak(lambda moving, batch, fixed: [moving[0] + i for i in range(4)]) == 5
+
+
+def test_views_are_counted_once():
+    def views(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
+        x = moving[0].view(10, 100)
+        half = x[:5].t()
+        return [x.t(), half, moving[0].unsqueeze(0).expand(50, N)]
+
+    assert peak(views) == 1
+    assert peak(lambda moving, batch, fixed: [(moving[0] + 1).view(10, 100).t()]) == 2
+
+
+def test_memory_is_alive_as_long_as_any_view_of_it():
+    """The first half of a temporary is used at the end, when three others have come and gone."""
+
+    def late(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
+        temporary = moving[0] + 1
+        half = temporary.view(10, 100)[:5]
+        other = moving[0] * 2 * 3
+        return [other, half * 2]
+
+    _, heard = record(late, [torch.ones(N, dtype=torch.float64)], [], [])
+    assert isinstance(heard, Recording)
+    assert memory.peak(heard) == 4 * VECTOR  # x, the temporary, x * 2 and x * 2 * 3; at the end 3.5
+
+
+def test_constants_are_counted_as_arguments_are():
+    constant = torch.ones(N, dtype=torch.float64)
+    assert peak(lambda moving, batch, fixed: [moving[0] * 2 * 2 * constant]) == 4
+
+
+def test_several_results_of_one_operation_are_counted_each():
+    """values and indices, both of eight bytes an element, in a [1, 1000] for a [1000, 1]: no reduction happens."""
+    assert peak(lambda moving, batch, fixed: list(moving[0].view(N, 1).max(dim=1))) == 3
+
+
+def test_bytes_are_those_of_the_dtype():
+    _, heard = record(lambda moving, batch, fixed: [moving[0] > 0], [torch.ones(N)], [], [])
+    assert isinstance(heard, Recording)
+    assert memory.peak(heard) == 4 * N + N
+
+
+def test_what_is_free_is_positive_and_no_more_than_there_is():
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < memory.free() <= physical
+
+
+@pytest.mark.parametrize(("limit", "used", "free"), [("5000", 2000, 3000), ("1000", 2000, 0), ("max", 2000, None)])
+def test_the_limit_of_a_container_counts(limit: str, used: int, free: int | None, monkeypatch: pytest.MonkeyPatch):
+    files = {"memory.max": f"{limit}\n", "memory.current": f"{used}\n", "meminfo": "MemAvailable:  8 kB\nOther: 1 kB\n"}
+    monkeypatch.setattr(Path, "read_text", lambda self: files[self.name])
+    assert memory.free() == (8 * 1024 if free is None else free)
+
+
+def test_a_system_without_these_files_is_asked_in_another_way(monkeypatch: pytest.MonkeyPatch):
+    def missing(self: Path) -> str:
+        raise FileNotFoundError(self)
+
+    monkeypatch.setattr(Path, "read_text", missing)
+    assert 0 < memory.free() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+# --- runs with a limit
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "mime"])
+def test_less_memory_means_smaller_blocks_and_the_same_result(algorithm: str):
+    federation, module = classification([4, 9, 6, 5, 7, 8, 3, 6]), network()
+    local = LocalTraining(lr=0.1, epochs=2, batch_size=3)
+    results, sizes = [], []
+    for limit in (1.0, 1e-5, 1e-9):
+        result, _ = run(algorithm, federation, module, local=local, rounds=3, threads=1, memory=limit)
+        sizes.append(result.engine["block_size"])
+        results.append(result)
+    assert sizes[0] == 8
+    assert 1 < sizes[1] < 8
+    assert sizes[2] == 1
+    for result in results[1:]:
+        torch.testing.assert_close(result.x, results[0].x, rtol=0, atol=1e-12)
+
+
+def test_a_block_size_that_is_given_counts_more_than_the_memory():
+    result, _ = run("fedavg", regression([3, 5, 4, 6]), linear(), threads=1, memory=1e-9, block_size=4)
+    assert result.engine["block_size"] == 4
+
+
+CASES = {
+    "fedavg, long minibatches": ("fedavg", 40, 1024, 200, 1024, 0.1),
+    "fedavg, many clients": ("fedavg", 400, 4, 300, 2, 0.02),
+    "scaffold": ("scaffold", 16, 40, 400, 20, 0.05),
+    "mimelite, full gradients": ("mimelite", 24, 2048, 200, 1, 0.1),
+    "mime, full gradients": ("mime", 24, 2048, 200, 1, 0.1),
+}
+"""Algorithm, clients, examples of each, hidden units, examples of a minibatch, gigabytes."""
+CONSTANT = 64 * 2**20
+"""Bytes for what is not of a block: sums, the server, and what the allocator keeps."""
+MEASURED = """
+import json, os, resource, sys
+import torch
+from torch import nn
+from driftless import Federation, LocalTraining, simulate
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+def run(algorithm, clients, examples, hidden, batch, limit):
+    data = [(torch.randn(examples, 50), torch.arange(examples) % 5) for _ in range(clients)]
+    federation = Federation.from_clients(data, classes=5)
+    model = nn.Sequential(nn.Linear(50, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh(), nn.Linear(hidden, 5))
+    local = LocalTraining(lr=0.01, steps=2, batch_size=batch)
+    before = peak()
+    result = simulate(
+        algorithm, federation, model, rounds=1, cohort=clients, local=local, engine="block", threads=1, memory=limit
+    )
+    return peak() - before, result.engine["block_size"]
+
+torch.manual_seed(0)
+for name, case in json.loads(sys.argv[1]).items():
+    run(case[0], 2, 8, 8, 2, 1.0)  # loads what is loaded when it is needed
+    child = os.fork()
+    if child == 0:
+        print(json.dumps([name, *run(*case)]), flush=True)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+"""Prints, for each case, by how much the peak of a process' memory has grown by a run, and the blocks' size."""
+
+
+@pytest.fixture(scope="module")
+def grown() -> dict[str, tuple[int, int]]:
+    """One process for all cases, each in a fork of it: loading torch takes longer than the runs."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, json.dumps(CASES)],
+        capture_output=True, text=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return {name: (growth, size) for name, growth, size in lines}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_run_takes_no_more_memory_than_it_may(name: str, grown: dict[str, tuple[int, int]]):
+    (growth, size), (_, clients, _, _, _, limit) = grown[name], CASES[name]
+    assert growth < limit * 2**30 + CONSTANT, f"{growth / 2**30:.3f} GB with blocks of {size}"
+    assert 1 < size < clients, "the case is too small: the limit does not matter"

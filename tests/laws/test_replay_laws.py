@@ -1,0 +1,314 @@
+"""What must hold for every algorithm and model: a run whose steps are replayed is, to the bit, the run as written."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from driftless import Algorithm, Federation, LocalTraining, Record, Result, simulate
+from driftless.algorithms import FedAvg
+from driftless.engine import rewrite
+from driftless.engine.local import LocalStep
+from driftless.engine.record import Unrecordable
+from driftless.engine.replay import Replay
+from laws.entries import ENTRIES, NAMES, local_training
+from laws.trees import assert_close, assert_same_bits
+
+both_engines = pytest.mark.parametrize("engine", ["single", "block"])
+
+SIZES = [3, 11, 19, 24, 35]
+"""With batches of 8: 1, 2, 3, 3 and 5 steps; short batches, a masked step, and clients that leave the block."""
+
+
+@functools.cache
+def federation() -> Federation:
+    generator = torch.Generator().manual_seed(6)
+    clients = []
+    for i, n in enumerate(SIZES):
+        labels = (torch.randint(0, 2, (n,), generator=generator) + i) % 3
+        inputs = torch.randn(n, 8, generator=generator, dtype=torch.float64)
+        inputs[:, 0] += labels
+        clients.append((inputs, labels))
+    return Federation.from_clients(clients, test=clients[2], classes=3)
+
+
+class Run(NamedTuple):
+    records: list[Record]
+    result: Result
+    steps: int
+    """How often the local step was called in Python."""
+
+
+def play(algorithm: Algorithm, module: nn.Module, engine: str, as_written: bool, **options: Any) -> Run:
+    records: list[Record] = []
+    calls: list[int] = []
+    step = LocalStep.__call__
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(1)
+        return step(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rewrite, "LARGE_PART", 4)  # so that gradients are split
+        patch.setattr(LocalStep, "__call__", counted)
+        if as_written:
+            patch.setattr(Replay, "look_up", lambda self, key: Unrecordable("as it is written"))
+        settings: dict[str, Any] = {
+            "rounds": 3,
+            "cohort": len(SIZES),
+            "local": local_training(algorithm, lr=0.1, batch_size=8, weight_decay=0.01, clip_norm=0.5, lr_decay=0.9),
+            "dtype": torch.float64,
+        }
+        settings |= options
+        result = simulate(algorithm, federation(), module, engine=engine, **settings, on_round=records.append)
+    return Run(records, result, len(calls))
+
+
+def assert_replay_changes_nothing(algorithm: Algorithm, module: nn.Module, engine: str, **options: Any) -> None:
+    before = torch.random.get_rng_state()
+    replayed = play(algorithm, module, engine, as_written=False, **options)
+    written = play(algorithm, module, engine, as_written=True, **options)
+    assert replayed.steps < written.steps, "nothing was replayed"
+    for one, other in zip(replayed.records, written.records, strict=True):
+        assert_same_bits(one.server, other.server)
+        assert_same_bits(one.aggregate, other.aggregate)
+        assert measured(one) == measured(other)
+    assert_same_bits(replayed.result.inference, written.result.inference)
+    states = [clients_of(algorithm, run.result) for run in (replayed, written)]
+    assert_same_bits(*states)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def measured(record: Record) -> dict[str, float]:
+    assert record.metrics["train_loss"] > 0
+    assert record.metrics["test_loss"] > 0
+    return {name: value for name, value in record.metrics.items() if name != "seconds"}
+
+
+def clients_of(algorithm: Algorithm, result: Result) -> Any:
+    """The states of all clients, stacked."""
+    return result.state.clients.get(list(range(len(SIZES))), algorithm.init_client(result.x))
+
+
+def seeded(make: Callable[[], nn.Module]) -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        return make().double()
+
+
+def perceptron(inplace: bool = False) -> nn.Module:
+    return nn.Sequential(nn.Linear(8, 5), nn.ReLU(inplace), nn.Linear(5, 3))
+
+
+@both_engines
+@pytest.mark.parametrize("name", NAMES)
+def test_replay_changes_no_bit_of_any_algorithm(name: str, engine: str):
+    assert_replay_changes_nothing(ENTRIES[name], seeded(perceptron), engine)
+
+
+class Recurrent(nn.Module):
+    """Four steps of two numbers each."""
+
+    def __init__(self, layer: type[nn.Module]) -> None:
+        super().__init__()
+        self.layer, self.last = layer(2, 3, batch_first=True), nn.Linear(3, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(self.layer(inputs.view(-1, 4, 2))[0][:, -1])
+
+
+class Gated(nn.Module):
+    """A recurrent layer that vmap can lift, unlike torch's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gates, self.new, self.last = nn.Linear(5, 6), nn.Linear(5, 3), nn.Linear(3, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = inputs.new_zeros(len(inputs), 3)
+        for values in inputs.view(-1, 4, 2).unbind(1):
+            z, r = self.gates(torch.cat([values, hidden], -1)).sigmoid().chunk(2, -1)
+            hidden = z * hidden + (1 - z) * self.new(torch.cat([values, r * hidden], -1)).tanh()
+        return self.last(hidden)
+
+
+class Attention(nn.Module):
+    """Each of four steps looks at the ones before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries, self.last = nn.Linear(2, 6), nn.Linear(8, 3)
+        self.register_buffer("later", torch.ones(4, 4).triu(1).bool())
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        q, k, v = self.queries(inputs.view(-1, 4, 2)).chunk(3, -1)
+        scores = (q @ k.transpose(-1, -2)).masked_fill(self.later, -torch.inf)
+        return self.last((scores.softmax(-1) @ v).flatten(1))
+
+
+class Noisy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 5), nn.Linear(5, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = self.first(inputs)
+        return self.last(hidden.tanh() * torch.rand_like(hidden))
+
+
+class Convolved(nn.Module):
+    """A circular convolution by the Fourier transform."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernel, self.last = nn.Parameter(torch.randn(8)), nn.Linear(8, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(torch.fft.ifft(torch.fft.fft(inputs) * torch.fft.fft(self.kernel)).real)
+
+
+def convolutional() -> nn.Module:
+    return nn.Sequential(
+        nn.Unflatten(1, (2, 2, 2)), nn.Conv2d(2, 4, 2, padding=1), nn.GroupNorm(2, 4), nn.ReLU(),
+        nn.MaxPool2d(2), nn.Conv2d(4, 4, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3),
+    )  # fmt: skip
+
+
+def with_dropout() -> nn.Module:
+    return nn.Sequential(nn.Linear(8, 5), nn.Tanh(), nn.Dropout(0.4), nn.Linear(5, 4), nn.Dropout(0.2), nn.Linear(4, 3))
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "dropout": with_dropout,
+    "a recurrent layer": Gated,
+    "convolutions and GroupNorm": convolutional,
+    "attention": Attention,
+    "noise of its own": Noisy,
+    "layers that write over their inputs": lambda: perceptron(inplace=True),
+    "complex numbers": Convolved,
+}
+
+
+@both_engines
+@pytest.mark.parametrize("algorithm", ["fedavg", "mime"])
+@pytest.mark.parametrize("model", MODELS)
+def test_replay_changes_no_bit_of_any_kind_of_model(model: str, algorithm: str, engine: str):
+    assert_replay_changes_nothing(ENTRIES[algorithm], seeded(MODELS[model]), engine)
+
+
+@pytest.mark.parametrize("layer", [nn.GRU, nn.LSTM])
+@pytest.mark.parametrize("algorithm", ["fedavg", "mime"])
+def test_replay_changes_no_bit_of_torchs_recurrent_layers(layer: type[nn.Module], algorithm: str):
+    assert_replay_changes_nothing(ENTRIES[algorithm], seeded(lambda: Recurrent(layer)), "single")
+
+
+TRAININGS = {
+    "plain steps": LocalTraining(lr=0.1, steps=4, batch_size=3),
+    "full batches": LocalTraining(lr=0.1, steps=4),
+    "bootstrapped batches": LocalTraining(lr=0.1, epochs=2, batch_size=8, last_batch="bootstrap"),
+    "weight decay without clipping": LocalTraining(lr=0.1, epochs=1, batch_size=8, weight_decay=0.1),
+}
+
+
+@both_engines
+@pytest.mark.parametrize("training", TRAININGS)
+def test_replay_changes_no_bit_of_any_local_training(training: str, engine: str):
+    for dtype in (torch.float32, torch.float64):
+        options: dict[str, Any] = {"local": TRAININGS[training], "dtype": dtype}
+        assert_replay_changes_nothing(ENTRIES["scaffold"], seeded(perceptron), engine, **options)
+
+
+def test_replay_changes_no_bit_of_blocks_smaller_than_the_cohort():
+    for size in (1, 2, 3):
+        assert_replay_changes_nothing(ENTRIES["scaffold"], seeded(perceptron), "block", block_size=size)
+
+
+class Kept(NamedTuple):
+    y: Tensor
+
+
+@dataclass(frozen=True)
+class Previous(FedAvg):
+    """Its local state is the iterate before the last one."""
+
+    def init_local(self, msg, client, r):
+        return Kept(msg.x)
+
+    def direction(self, step, local, msg, client, r):
+        return step.g + 0.3 * (step.y - local.y), Kept(step.y)
+
+
+@dataclass(frozen=True)
+class Anchored(FedAvg):
+    """Its local state is the server's model, after the first step."""
+
+    def init_local(self, msg, client, r):
+        return Kept(torch.zeros_like(msg.x))
+
+    def direction(self, step, local, msg, client, r):
+        return step.g + 0.3 * (step.y - local.y), Kept(msg.x)
+
+
+@dataclass(frozen=True)
+class Turning(FedAvg):
+    """Two local vectors that change places in every step."""
+
+    def init_local(self, msg, client, r):
+        return Kept(msg.x), Kept(2 * msg.x)
+
+    def direction(self, step, local, msg, client, r):
+        return step.g + 0.3 * local[0].y, (local[1], local[0])
+
+
+class Doubled(NamedTuple):
+    x: Tensor
+    before: Tensor
+
+
+@dataclass(frozen=True)
+class Twofold(FedAvg):
+    """The message has two vectors, which are one tensor in the first round."""
+
+    def init_server(self, x, facts):
+        return Doubled(x, x)
+
+    def broadcast(self, server):
+        return server
+
+    def direction(self, step, local, msg, client, r):
+        return step.g + 0.3 * (msg.x - msg.before) + 0.1 * (step.y[:1] - msg.before[:1]), local
+
+    def update(self, server, mean, r):
+        return Doubled(server.x + mean.delta, server.x)
+
+
+OWN: dict[str, Algorithm] = {
+    "previous": Previous(),
+    "anchored": Anchored(),
+    "turning": Turning(),
+    "twofold": Twofold(),
+}
+
+
+@both_engines
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("name", OWN)
+def test_replay_changes_no_bit_of_an_algorithm_whose_states_share_memory(name: str, inplace: bool, engine: str):
+    assert_replay_changes_nothing(OWN[name], seeded(lambda: perceptron(inplace)), engine)
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("name", OWN)
+def test_engines_agree_for_an_algorithm_whose_states_share_memory(name: str, inplace: bool):
+    """Steps: 3, 3, 6, 9 and 12. Clients leave the block after steps that were replayed, none of them masked."""
+    local = LocalTraining(lr=0.1, epochs=3, batch_size=11)
+    module = seeded(lambda: perceptron(inplace))
+    single, block = (play(OWN[name], module, engine, as_written=False, local=local) for engine in ("single", "block"))
+    for one, other in zip(single.records, block.records, strict=True):
+        assert_close(one.server, other.server, 1e-12)
