@@ -36,7 +36,7 @@ from measure import (
     value_text,
 )
 
-NAMES = ("mlp", "logistic", "cnn", "recurrent", "corrected", "startup", "population")
+NAMES = ("mlp", "logistic", "cnn", "recurrent", "corrected", "outside", "startup", "population")
 ROW_SCRIPTS = ("mlp", "logistic", "cnn", "recurrent")
 COLUMNS = (EAGER, COMPILED, WORKERS, DEFAULT, FLOWER, PFL, PLAIN, TUNED, MATMUL, FEDLAB, FLUKE)
 SHORTFALLS = HERE / "shortfalls.md"

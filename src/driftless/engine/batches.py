@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,24 +64,47 @@ def check_steps(training: LocalTraining, examples: np.ndarray) -> None:
 
 def plan(training: LocalTraining, examples: int, rng: np.random.Generator) -> Plan:
     """The minibatches of one client and round: fresh permutations, epoch after epoch."""
+    form = _form(training, examples)
+    if training.batch_size is None:
+        return Plan(form.order, form.count)
+    order = rng.permuted(form.order, axis=1)
+    if form.missing < 0:
+        order = order[:, : form.missing]
+    elif form.missing:
+        epochs = len(order)
+        again = training.last_batch == "bootstrap"
+        filling = (
+            rng.integers(examples, size=(epochs, form.missing)) if again else np.zeros((epochs, form.missing), int)
+        )
+        order = np.concatenate([order, filling], axis=1)
+    return Plan(order.reshape(-1, form.width)[: len(form.count)], form.count)
+
+
+class _Form(NamedTuple):
+    """What the plans of all clients of one size have in common."""
+
+    order: np.ndarray
+    """[epochs, examples] 0, 1, 2, ... in each row; for full batches already the plan."""
+    count: np.ndarray
+    width: int
+    missing: int
+    """Examples that whole batches lack at the end of an epoch; negative: that are dropped there."""
+
+
+@lru_cache(maxsize=4096)
+def _form(training: LocalTraining, examples: int) -> _Form:
     sizes = np.array([examples])
     steps = int(steps_of(training, sizes)[0])
     if training.batch_size is None:
-        return Plan(np.tile(np.arange(examples), (steps, 1)), np.full(steps, examples))
+        return _Form(np.tile(np.arange(examples), (steps, 1)), np.full(steps, examples), examples, 0)
     per_epoch = int(batches_per_epoch(training, sizes)[0])
     epochs = -(-steps // per_epoch)
-    order = rng.permuted(np.broadcast_to(np.arange(examples), (epochs, examples)), axis=1)
     width = training.batch_size if training.last_batch == "bootstrap" else min(training.batch_size, examples)
     missing = per_epoch * width - examples
     count = np.full((epochs, per_epoch), width)
-    if training.last_batch == "drop":
-        order = order[:, : per_epoch * width]
-    elif training.last_batch == "bootstrap":
-        order = np.concatenate([order, rng.integers(examples, size=(epochs, missing))], axis=1)
-    else:
-        order = np.concatenate([order, np.zeros((epochs, missing), dtype=np.int64)], axis=1)
+    if training.last_batch == "short":
         count[:, -1] = width - missing
-    return Plan(order.reshape(-1, width)[:steps], count.reshape(-1)[:steps])
+    return _Form(np.tile(np.arange(examples), (epochs, 1)), count.reshape(-1)[:steps], width, missing)
 
 
 def chunks(examples: int) -> Plan:
@@ -111,6 +135,9 @@ class BlockPlan:
 
 def stack(plans: list[Plan], first_rows: np.ndarray) -> BlockPlan:
     """`first_rows`: where each client's examples begin in the federation's tensors."""
+    if len({p.index.shape for p in plans}) == 1:
+        index = np.stack([p.index for p in plans]) + first_rows[:, None, None]
+        return BlockPlan(index, np.stack([p.count for p in plans]))
     steps = max(len(p.index) for p in plans)
     width = max(p.index.shape[1] for p in plans)
     index = np.repeat(first_rows, steps * width).reshape(len(plans), steps, width)

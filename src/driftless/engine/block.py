@@ -23,7 +23,7 @@ from driftless.engine import batches
 from driftless.engine.batches import BlockPlan, Plan
 from driftless.engine.dropout import fold
 from driftless.engine.local import Batch, Gradient, LocalStep, Progress, Trained
-from driftless.engine.random import key63, stream
+from driftless.engine.random import key63, streams
 from driftless.engine.record import Function
 from driftless.engine.replay import Replay, Series
 from driftless.engine.tree import Tree, leaves, map_leaves, with_leaves
@@ -174,7 +174,7 @@ class SingleRunner(Runner):
         return map_leaves(lambda *parts: torch.stack(parts), *trained)
 
     def _train(self, client: int, t: int, given: Given, r: Round, limit: int | None) -> Trained:
-        plan = batch_plan(self.facts, client, t)
+        (plan,) = batch_plans(self.facts, [client], t)
         parts = Parts(False, self.facts.uses_dropout)
         name, fixed = (r.cohort, r.clients), leaves(given)
         now = self.replay.series(("begin", name), self._begin(given, r), fixed)([], [])
@@ -226,28 +226,28 @@ class BlockRunner(Runner):
     def train(self, work: Work, msg: Message, states: Client, r: Round, limit: int | None = None) -> Trained:
         gradient = self.gradients(work, msg.x) if self.step.algorithm.full_gradient == "after" else r.gradient
         given = Given.of(work, msg, states, r, gradient)
-        plans = [batch_plan(self.facts, c, work.t) for c in work.clients.tolist()]
+        plans = batch_plans(self.facts, work.clients.tolist(), work.t)
         stacked = batches.stack(plans, self.facts.federation.offsets[work.clients])
         name, fixed, shared = (r.cohort, r.clients), leaves(given), len(leaves(given.shared))
 
         now = self._series(("begin", name), self._begin(given, r), fixed, shared)([], [])
         now = [value.clone(memory_format=torch.contiguous_format) for value in now]
-        finished = (stacked.count == 0).sum(0)
-        series: dict[tuple[int, bool], Series] = {}
+        finished = (stacked.count == 0).sum(0).tolist()
+        series: dict[int, Series] = {}  # by the number of clients that have finished
         for k, batch in enumerate(islice(self._batches(work, stacked, "dropout"), limit)):
-            start = rows_from(len(plans), int(finished[k]))
-            parts = Parts(stacked.padded, self.facts.uses_dropout, mask=bool(finished[k] > start))
-            if (start, parts.mask) not in series:
+            start = rows_from(len(plans), finished[k])
+            if finished[k] not in series:
+                parts = Parts(stacked.padded, self.facts.uses_dropout, mask=finished[k] > start)
                 rows = [*fixed[:shared], *(value[start:] for value in fixed[shared:])]
                 f = self._advance(given, r, parts)
-                series[start, parts.mask] = self._series(("step", name, parts), f, rows, shared, in_place=True)
-            if parts.mask:
+                series[finished[k]] = self._series(("step", name, parts), f, rows, shared, in_place=True)
+            if finished[k] > start:
                 batch.append(torch.from_numpy(stacked.count[:, k] > 0))
             if start == 0:
-                now = series[start, parts.mask](now, batch)
+                now = series[finished[k]](now, batch)
             else:
                 old = [value[start:] for value in now]
-                new = series[start, parts.mask](old, [value[start:] for value in batch])
+                new = series[finished[k]](old, [value[start:] for value in batch])
                 for before, after in zip(old, new, strict=True):
                     if after is not before:
                         before.copy_(after)
@@ -299,9 +299,10 @@ def rows_from(clients: int, finished: int) -> int:
     return clients - rows
 
 
-def batch_plan(facts: RunFacts, client: int, t: int) -> Plan:
-    rng = stream(facts.seed, "batches", t, client)
-    return batches.plan(facts.step.training, int(facts.federation.sizes[client]), rng)
+def batch_plans(facts: RunFacts, clients: list[int], t: int) -> list[Plan]:
+    training, sizes = facts.step.training, facts.federation.sizes[clients].tolist()
+    rngs = streams(facts.seed, "batches", t, clients)
+    return [batches.plan(training, size, rng) for size, rng in zip(sizes, rngs, strict=True)]
 
 
 def dropout_keys(facts: RunFacts, clients: np.ndarray, t: int, purpose: str) -> Tensor | None:

@@ -116,11 +116,14 @@ def outcome_of(work: Work, trained: Trained, finite: Tensor, weighting: str, uni
 def weighted_sum(stacked: Tree, weights: Tensor, uniform: frozenset[str]) -> Tree:
     """Sums over the clients of a block; fields named in `uniform` ignore the weights."""
     ones = torch.ones_like(weights)
-    parts = [
-        torch.tensordot(ones if is_uniform(name, uniform) else weights, leaf, dims=1)
-        for name, leaf in named_leaves(stacked)
-    ]
+    parts = [summed(leaf, ones if is_uniform(name, uniform) else weights) for name, leaf in named_leaves(stacked)]
     return with_leaves(stacked, parts)
+
+
+def summed(leaf: Tensor, weights: Tensor) -> Tensor:
+    if leaf.dim() == 1:
+        return torch.dot(weights, leaf)
+    return (weights @ leaf.flatten(1)).view(leaf.shape[1:])
 
 
 def is_uniform(name: str, uniform: frozenset[str]) -> bool:

@@ -88,11 +88,11 @@ class Series:
         self._prepared: dict[Hashable, Prepared] = {}
 
     def __call__(self, moving: list[Tensor], batch: list[Tensor]) -> list[Tensor]:
-        kinds = tuple([kind(value) for value in (*moving, *batch)])
+        kinds = tuple([kind(value) for value in batch])  # `moving` keeps its kind: it is the result of the last call
         with torch.no_grad():
             if kinds in self._prepared:
                 return self._prepared[kinds](moving, batch)
-            key = (self._key, kinds)
+            key = (self._key, tuple([kind(value) for value in moving]), kinds)
             known = self._replay.look_up(key)
             if isinstance(known, Ready):
                 self._prepared[kinds] = Prepared(known, self._fixed)
