@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -71,16 +70,15 @@ def plan(training: LocalTraining, examples: int, rng: np.random.Generator) -> Pl
     if form.missing < 0:
         order = order[:, : form.missing]
     elif form.missing:
-        epochs = len(order)
+        places = (len(order), form.missing)
         again = training.last_batch == "bootstrap"
-        filling = (
-            rng.integers(examples, size=(epochs, form.missing)) if again else np.zeros((epochs, form.missing), int)
-        )
+        filling = rng.integers(examples, size=places) if again else np.zeros(places, dtype=np.int64)
         order = np.concatenate([order, filling], axis=1)
     return Plan(order.reshape(-1, form.width)[: len(form.count)], form.count)
 
 
-class _Form(NamedTuple):
+@dataclass(frozen=True)
+class _Form:
     """What the plans of all clients of one size have in common."""
 
     order: np.ndarray

@@ -33,7 +33,7 @@ def streams(seed: int, purpose: str, round: int, clients: Iterable[int]) -> Iter
     generator, beginning = np.random.Generator(philox), philox.state
     for client in clients:
         words = key(seed, purpose, round, client).to_bytes(16, "little")
-        beginning["state"]["key"] = np.frombuffer(words, dtype="<u8")  # pyright: ignore
+        beginning["state"]["key"] = np.frombuffer(words, dtype="<u8")
         philox.state = beginning
         yield generator
 
