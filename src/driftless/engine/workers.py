@@ -53,6 +53,8 @@ from driftless.errors import InputError, WorkerDied
 
 PATIENCE = timedelta(days=7)
 """A round may take long; a rank that died is noticed by its closed connection, not by a time-out."""
+LONGEST_CAUSE = 8000
+"""Characters: well below what a pipe holds, so that telling never waits for a reader."""
 STOP, ROUND, ROWS = range(3)
 """What rank 0 orders."""
 
@@ -403,7 +405,8 @@ def serve(
         work_for(share, plan, cohort, x)
     except BaseException as error:
         if os.getppid() == parent:
-            cause.send(str(error) if isinstance(error, InputError) else traceback.format_exc())
+            told = str(error) if isinstance(error, InputError) else traceback.format_exc()
+            cause.send(told[-LONGEST_CAUSE:])
         os._exit(1)
     os._exit(0)  # nothing of the parent's, such as its open files, is to be finished twice
 

@@ -96,7 +96,10 @@ def federation_of(config: Config) -> Federation:
 
 
 def engine_of(config: Config) -> EngineSettings:
-    return _pick(EngineSettings, config.engine)
+    try:
+        return _pick(EngineSettings, config.engine)
+    except InputError as error:  # in a configuration the setting has a section
+        raise InputError(f"{'' if str(error).startswith('engine') else 'engine.'}{error}") from None
 
 
 def cohort_of(config: Config) -> Cohort:
