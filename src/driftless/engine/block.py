@@ -28,6 +28,10 @@ from driftless.engine.record import Function
 from driftless.engine.replay import Replay, Series
 from driftless.engine.tree import Tree, leaves, map_leaves, with_leaves
 
+LONGEST_REPLAY = 2000
+"""Operations of a step of one client from which backpropagation in C++ is faster than a list called from Python: a
+recurrent layer is a loop in C++ there. For a block there is no such loop."""
+
 
 class Work(NamedTuple):
     """A block's share of a round: clients, by rising numbers of steps."""
@@ -160,6 +164,7 @@ class SingleRunner(Runner):
     def __init__(self, facts: RunFacts) -> None:
         super().__init__(facts)
         self.step = facts.step._replace(gradient=facts.plain_gradient)
+        self.replay = Replay(LONGEST_REPLAY)
 
     def gradients(self, work: Work, x: Vector) -> Tensor:
         return torch.stack([self._full_gradient(int(c), work.t, x) for c in work.clients])

@@ -21,7 +21,9 @@ KEPT = 64
 class Replay:
     """What is known of the functions of a run, by the kind of their arguments."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int | None = None) -> None:
+        """`longest`: longer lists of operations are not replayed."""
+        self._longest = longest
         self._known: dict[Hashable, Recording | Ready | Unrecordable] = {}
         self.compiling = False
         """Whether what becomes known now and works in place is compiled."""
@@ -41,6 +43,8 @@ class Replay:
 
     def learn(self, key: Hashable, heard: Recording | Unrecordable, in_place: bool) -> None:
         before = self._known.get(key)
+        if self._longest is not None and isinstance(heard, Recording) and len(heard.graph.nodes) > self._longest:
+            heard = Unrecordable("it takes more operations than are worth calling from Python")
         if isinstance(before, Recording) and isinstance(heard, Recording):
             same = heard.same_as(before)
             compile = in_place and self.compiling
