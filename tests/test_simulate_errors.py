@@ -358,10 +358,22 @@ def test_the_server_schedule_must_be_one():
         ("evaluate_every", 1.5, ("0 (never)", "positive whole number")),
         ("block_size", 0, ("at least 1",)),
         ("block_size", 2.5, ("whole number", "at least 1")),
+        ("threads", 0, ("whole number", "at least 1 (or None)")),
+        ("threads", 1.0, ("whole number", "at least 1 (or None)")),
+        ("workers", 0, ("whole number", "at least 1")),
+        ("workers", None, ("whole number", "at least 1")),
+        ("compile", "maybe", ("'auto', 'on', 'off'",)),
+        ("compile", True, ("'auto', 'on', 'off'",)),
+        ("memory", -1, ("positive number of gigabytes (or None)",)),
+        ("memory", "2", ("positive number of gigabytes (or None)",)),
     ],
 )
 def test_a_setting_out_of_range_is_named_with_what_is_allowed(name: str, given: object, allowed: tuple[str, ...]):
     refused(name, repr(given), *allowed, **{name: given})
+
+
+def test_workers_with_several_threads_are_refused():
+    refused("workers=2", "one thread each", "threads=2", "leave threads out", workers=2, threads=2)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def assert_equal(one: State, other: State) -> None:
 
 ids = st.lists(st.integers(0, 30), min_size=1, max_size=8, unique=True)
 operations = st.lists(
-    st.tuples(st.just("put"), ids) | st.tuples(st.just("get"), ids) | st.tuples(st.just("copy"), st.just([])),
+    st.tuples(st.sampled_from(["put", "get", "remove"]), ids) | st.tuples(st.just("copy"), st.just([])),
     max_size=20,
 )
 
@@ -66,10 +66,14 @@ def test_the_store_is_a_dictionary_of_states(operations):
             model.update(zip(clients, values, strict=True))
         elif operation == "get":
             assert_equal(store.get(clients, state(-1.0)), stacked([model.get(c, -1.0) for c in clients]))
+        elif operation == "remove":
+            store.remove(clients)
+            model = {client: value for client, value in model.items() if client not in clients}
         else:
             copies.append((store.copy(), dict(model)))
         assert len(store) == len(model)
         assert store.clients == list(model)
+        assert store.touched == set(model)
         assert all((client in store) == (client in model) for client in range(31))
     for kept, then in [*copies, (store, model)]:
         assert kept.clients == list(then)
@@ -123,3 +127,45 @@ def test_rows_keep_the_dtype_of_the_state():
         store.put([0], (torch.ones(1, 2, dtype=dtype),))
         store.put([1, 2], (torch.ones(2, 2, dtype=dtype),))
         assert store.get([0, 2], (torch.zeros(2, dtype=dtype),))[0].dtype == dtype
+
+
+def test_the_rows_of_removed_clients_are_used_again_and_the_others_keep_theirs():
+    store = ClientStore()
+    store.put([1, 2, 3, 4], stacked([1.0, 2.0, 3.0, 4.0]))
+    tables = [table.data_ptr() for table in store._tables]
+    store.remove([2, 4])
+    assert store.clients == [1, 3]
+    assert_equal(store.get([1, 2, 3, 4], state(-1.0)), stacked([1.0, -1.0, 3.0, -1.0]))
+    store.put([7, 2], stacked([7.0, 8.0]))
+    assert store.clients == [1, 3, 7, 2]
+    assert_equal(store.get([1, 2, 3, 7], state(-1.0)), stacked([1.0, 8.0, 3.0, 7.0]))
+    assert [table.data_ptr() for table in store._tables] == tables, "there was room"
+    store.put([9], stacked([9.0]))
+    assert_equal(store.get([9, 1, 2, 3, 7], state(-1.0)), stacked([9.0, 1.0, 8.0, 3.0, 7.0]))
+
+
+def test_a_client_that_has_no_row_can_be_removed():
+    store = ClientStore()
+    store.remove([5])
+    store.put([1], stacked([1.0]))
+    store.remove([5, 1, 1])
+    assert len(store) == 0
+    assert_equal(store.get([1, 5], state(-1.0)), stacked([-1.0, -1.0]))
+
+
+def test_a_removed_client_is_not_saved_again():
+    store = ClientStore()
+    store.put([1, 2], stacked([1.0, 2.0]))
+    store.remove([2])
+    assert store.touched == {1}
+
+
+def test_a_copy_has_its_own_free_rows():
+    store = ClientStore()
+    store.put([1, 2], stacked([1.0, 2.0]))
+    store.remove([2])
+    twin = store.copy()
+    twin.put([3], stacked([3.0]))
+    store.put([4], stacked([4.0]))
+    assert_equal(twin.get([1, 3, 4], state(-1.0)), stacked([1.0, 3.0, -1.0]))
+    assert_equal(store.get([1, 3, 4], state(-1.0)), stacked([1.0, -1.0, 4.0]))

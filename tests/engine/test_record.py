@@ -165,11 +165,24 @@ def test_a_function_that_decides_by_values_is_unrecordable(name: str):
     assert isinstance(recording, Unrecordable)
 
 
-def test_a_tensor_that_comes_back_in_disguise_is_unrecordable():
-    """numpy makes another tensor of the same memory without an operation that could be heard."""
-    results, recording = record(lambda m, b, f: [torch.from_numpy((m[0] * 2).numpy()) + 1], [numbers(4)], [], [])
-    assert same(results, [numbers(4) * 2 + 1])
+def test_another_look_at_the_same_memory_that_nobody_heard_of_is_unrecordable():
+    """numpy makes it without an operation of torch."""
+
+    def f(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
+        return [torch.from_numpy(np.from_dlpack(moving[0] * 2)[1:]) + 1]
+
+    results, recording = record(f, [numbers(4)], [], [])
+    assert same(results, [numbers(4)[1:] * 2 + 1])
     assert isinstance(recording, Unrecordable)
+
+
+def test_a_tensor_that_comes_back_in_disguise_is_recognised_or_refused():
+    """Another tensor, the same memory: as if it went to another library and back."""
+    f: Function = lambda m, b, f: [torch.from_dlpack(m[0] * 2) + 1]  # noqa: E731
+    results, recording = record(f, [numbers(4)], [], [])
+    assert same(results, [numbers(4) * 2 + 1])
+    if isinstance(recording, Recording):
+        assert same(played(recording, [numbers(4, seed=1)]), [numbers(4, seed=1) * 2 + 1])
 
 
 def test_two_calls_with_other_values_did_the_same():
@@ -183,12 +196,15 @@ def changing() -> dict[str, Function]:
     dice = random.Random(0)
     other = iter([torch.float32, torch.float64])
     permuted = iter([(0, 1), (1, 0)])
+    typed = iter([torch.tensor(2), torch.tensor(2.0)])
     return {
         "a counter as a factor": lambda m, b, f: [m[0] * next(number)],
         "a counter as a tensor": lambda m, b, f: [m[0] * torch.tensor(next(number))],
         "a counter as the number of operations": lambda m, b, f: [sum([m[0]] * next(number), m[0])],
         "Python's random numbers": lambda m, b, f: [m[0] + dice.random()],
         "numpy's random numbers": lambda m, b, f: [m[0] + torch.from_numpy(np.random.default_rng().random(2))],
+        "a counter as a named argument": lambda m, b, f: [torch.add(m[0], m[0], alpha=next(number))],
+        "the type of a tensor": lambda m, b, f: [m[0] * next(typed)],
         "a type": lambda m, b, f: [m[0].to(next(other)).double()],
         "an order": lambda m, b, f: [m[0].permute(next(permuted)).contiguous()],
         "the sign of a zero": lambda m, b, f: [m[0] * (0.0 if next(number) % 2 else -0.0)],

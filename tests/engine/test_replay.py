@@ -89,6 +89,17 @@ def test_a_batch_that_is_laid_out_differently_is_another_kind():
     assert called == [1, 1, 1, 1, 0, 0]
 
 
+@both_ways
+def test_calls_of_different_kinds_take_turns_in_a_series(in_place: bool):
+    """As a short batch after whole ones."""
+    f = Counted(lambda m, b, f: [m[0] + b[0].mean()])
+    series = Replay().series("f", f, [], in_place)
+    for k, n in enumerate([4, 4, 4, 3, 4, 3, 4, 3, 3, 4]):
+        batch = numbers(n, seed=k)
+        assert torch.equal(series([numbers(2)], [batch])[0], numbers(2) + batch.mean())
+    assert f.calls == 4
+
+
 def test_fixed_arguments_of_another_kind_are_recorded_anew():
     replay, f = Replay(), Counted(lambda m, b, f: [m[0] + f[0].sum()])
     for n, expected in [(2, 1), (3, 1), (2, 1), (3, 1), (2, 0), (3, 0)]:
@@ -254,6 +265,18 @@ def test_what_is_given_away_comes_back_in_memory_of_its_own_from_the_first_call_
         assert torch.equal(batch[0], numbers(4, seed=k))
         assert torch.equal(other, numbers(4, seed=k))
         assert torch.equal(fixed[0], numbers(4, seed=1))
+
+
+def test_a_replayed_call_does_not_give_a_constant_away():
+    """`zero_` stands for what the next call does with its memory."""
+    constant = numbers(2, 2)
+    replay = Replay()
+    for k in range(5):
+        series = replay.series("f", lambda m, b, f: [constant], [], in_place=True)
+        (value,) = series([numbers(2, 2)], [])
+        assert torch.equal(value, numbers(2, 2))
+        if k >= 2:
+            value.zero_()
 
 
 def test_an_error_in_a_call_is_the_functions_own_and_is_forgotten():

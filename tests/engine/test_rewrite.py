@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from driftless.engine import rewrite
 from driftless.engine.record import Function, Recording, record
-from driftless.engine.replay import Replay, kind
-from driftless.engine.rewrite import rewritten
+from driftless.engine.replay import Replay, kind, runnable
+from driftless.engine.rewrite import for_compiler, rewritten
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +43,9 @@ def address(value: Tensor) -> int:
 def copied(value: Tensor) -> Tensor:
     """In memory of its own, laid out in the same way: the last bit of a sum depends on the order in memory."""
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value)
+
+
+CONSTANT = numbers(4, 4, seed=6)
 
 
 class Operations(TorchDispatchMode):
@@ -82,7 +85,7 @@ def check_series(f: Function, arguments: Arguments, in_place: bool = True, calls
     fixed = [value.clone() for value in arguments.fixed]
     series = Replay().series("f", listened, fixed, in_place)
     now, kinds = [value.clone() for value in arguments.moving], set()
-    kept: list[tuple[Tensor, Tensor]] = list(zip(fixed, arguments.fixed, strict=True))
+    kept = [(CONSTANT, CONSTANT.clone()), *zip(fixed, arguments.fixed, strict=True)]
     for k in range(calls):
         batch = [value.clone() for value in arguments.batch(k)]
         if not in_place:
@@ -237,6 +240,14 @@ def equal_operations(m: list[Tensor], b: list[Tensor], f: list[Tensor]) -> list[
     return [one * 0.5, m[1], part * 3]
 
 
+def columns_and_rows(m: list[Tensor], b: list[Tensor], f: list[Tensor]) -> list[Tensor]:
+    """Rows of four numbers, two columns further on, have numbers in common with the first column."""
+    new = m[0] + b[0]
+    column, rows = new[:, :1], new.view(16)[2:14].view(3, 4)
+    changed = rows * 0.5
+    return [m[1] + changed.sum(), m[1], column * 3]
+
+
 def written_in_pieces(m: list[Tensor], b: list[Tensor], f: list[Tensor]) -> list[Tensor]:
     low, high = m[0].chunk(2)
     return [torch.cat([high * 0.5, low + 1]), m[1] + m[0]]
@@ -268,6 +279,20 @@ ALIASES: dict[str, Function] = {
     "a view that is read late": read_late,
     "equal operations and a view that is read late": equal_operations,
     "a value written in pieces": written_in_pieces,
+    "columns and rows that begin in the middle": columns_and_rows,
+    "a constant": lambda m, b, f: [CONSTANT + b[0], m[0]],
+    "a constant's transpose": lambda m, b, f: [CONSTANT.t() + b[0], m[0]],
+    "a value that is transposed in every call": lambda m, b, f: [m[0].t() * 0.5 + m[0].reshape(16)[3], m[1]],
+    "numbers of different types": lambda m, b, f: [half(m[0]).float() + b[0], m[1]],
+    "a row and a matrix": lambda m, b, f: [half(m[0].sum(0, keepdim=True)) + b[0], m[1]],
+    "a transpose in a sum that is looked at as a vector": lambda m, b, f: [
+        (b[0] + m[0].t()).view(16)[3:7] * m[1],
+        m[1],
+    ],
+    "ones like a transpose, looked at as a vector": lambda m, b, f: [
+        m[0] + torch.ones_like(b[0].t()).t().view(16)[0],
+        m[1],
+    ],
     "nothing changes": lambda m, b, f: [m[0], m[1]],
     "views of both": lambda m, b, f: [m[1].view(2, 8).view(4, 4), m[0].t().t() + 1],
 }
@@ -293,6 +318,22 @@ WRITING: dict[str, Function] = {
 @pytest.mark.parametrize("name", WRITING)
 def test_a_function_that_writes_is_replayed_without_touching_anything_else(name: str):
     check_series(WRITING[name], PAIR)
+
+
+@pytest.mark.parametrize("name", ALIASES | WRITING)
+def test_what_a_compiler_gets_is_right_for_values_that_share_memory(name: str):
+    """It fills the memory of the values that are given away; here it is run without being compiled."""
+    f = (ALIASES | WRITING)[name]
+    now = [value.clone() for value in PAIR.moving]
+    _, recording = record(f, [value.clone() for value in now], PAIR.batch(0), PAIR.fixed)
+    assert isinstance(recording, Recording)
+    program = for_compiler(recording)
+    before, step = (runnable(graph, recording.constants) for graph in (program.before, program.step))
+    for k in range(3):
+        expected = [value.clone() for value in f([value.clone() for value in now], PAIR.batch(k), PAIR.fixed)]
+        results = step(*now, *PAIR.batch(k), *PAIR.fixed, *before(*PAIR.fixed))
+        assert all(result is value for result, value in zip(results, now, strict=False))
+        assert all(same_bits(result, value) for result, value in zip(results, expected, strict=True))
 
 
 def test_a_value_that_only_changes_stays_in_its_memory():
@@ -424,7 +465,9 @@ WHOLE: dict[str, Function] = {
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_the_gradient_is_put_together_once_where_it_is_needed(name: str):
-    assert steady(WHOLE[name], PARTS).done.count(("cat", (15,))) == 1
+    operations = steady(WHOLE[name], PARTS)
+    assert operations.done.count(("cat", (15,))) == 1
+    assert [shape for name, shape in operations.done if name == "sub_"] == [(15,)]
 
 
 INEXACT: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
@@ -500,6 +543,12 @@ def test_views_follow_when_other_values_are_given():
         assert same_bits(now[0], expected[0])
 
 
+def read_and_changed(new: Tensor) -> list[Tensor]:
+    before = new.norm()
+    changed = new * 0.5
+    return [changed, before, new.sum()]
+
+
 def halves(batch: list[Tensor], n: int) -> Tensor:
     return torch.cat([batch[0].flatten()[:n], batch[1], batch[2], batch[0].flatten()[n:]])
 
@@ -507,6 +556,21 @@ def halves(batch: list[Tensor], n: int) -> Tensor:
 OTHER_CONCATENATIONS: dict[str, tuple[Function, Arguments]] = {
     "a mask": (
         lambda m, b, f: [torch.where(f[1] > 0, m[0] - f[0] * cat(b), m[0])], PARTS,
+    ),
+    "from one row for all": (
+        lambda m, b, f: [m[0][0].expand(4, 8) - torch.cat([b[0], b[0]], -1)], PAIR._replace(moving=[numbers(4, 8)]),
+    ),
+    "the first part of the previous value is kept": (
+        lambda m, b, f: [m[0] - f[0] * cat(b), m[0][:8]], PARTS,
+    ),
+    "the last part of the previous value is kept": (
+        lambda m, b, f: [m[0] - f[0] * cat(b), m[0][11:]], PARTS,
+    ),
+    "a number in the middle of the previous value is read": (
+        lambda m, b, f: [m[0] - f[0] * cat(b), m[0][9] * 3], PARTS,
+    ),
+    "the new value is read before and after it changes": (
+        lambda m, b, f: read_and_changed(m[0] - f[0] * cat(b)), PARTS,
     ),
     "the parts of two concatenations begin elsewhere": (
         lambda m, b, f: [m[0] - cat(b) * halves(b, 4)], PARTS,

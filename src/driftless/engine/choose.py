@@ -24,7 +24,6 @@ from driftless.engine.block import BlockRunner, RunFacts, Runner, SingleRunner, 
 from driftless.engine.compile import CannotCompile
 from driftless.engine.flat import FlatModel
 from driftless.engine.losses import Loss, is_mean_over_examples
-from driftless.engine.record import Recording
 from driftless.engine.tree import map_leaves
 from driftless.errors import InputError, check_choice
 
@@ -64,7 +63,8 @@ class EngineSettings:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise InputError(f"{name} must be a whole number of at least 1{none}, got {value!r}.")
-        if self.memory is not None and not (isinstance(self.memory, (int, float)) and 0 < self.memory < math.inf):
+        number = isinstance(self.memory, (int, float)) and not isinstance(self.memory, bool)
+        if self.memory is not None and not (number and 0 < self.memory < math.inf):
             raise InputError(f"memory must be a positive number of gigabytes (or None), got {self.memory!r}.")
         if self.workers > 1 and self.threads not in (None, 1):
             raise InputError(
@@ -171,7 +171,7 @@ def checked_block(facts: RunFacts, model: FlatModel, loss: Loss, cohort: np.ndar
 
 
 def block_size(settings: EngineSettings, lifted: BlockRunner, cohort: int) -> int:
-    """As many clients as the memory allows, in blocks of equal size, at least one block for each worker."""
+    """As many clients as the memory allows, in blocks of equal size, as many blocks for each worker as possible."""
     limit = settings.memory * GIGABYTE if settings.memory else memory.SHARE_OF_FREE * memory.free()
     most = max(1, min(LARGEST_BLOCK, int(limit / settings.workers / memory_of_a_client(lifted, cohort))))
     blocks = -(-cohort // most)
@@ -181,8 +181,7 @@ def block_size(settings: EngineSettings, lifted: BlockRunner, cohort: int) -> in
 
 def memory_of_a_client(lifted: BlockRunner, cohort: int) -> float:
     """Bytes, from what a step of a small block was heard to do."""
-    heard = [each for each in lifted.replay.known() if isinstance(each, Recording)]
-    return max(memory.peak(recording) for recording in heard) / min(TRIAL_BLOCK, cohort)
+    return lifted.replay.memory / min(TRIAL_BLOCK, cohort)
 
 
 # -------------------------------------------------------------------------------------------------- how fast is which
@@ -248,10 +247,11 @@ def _try_out(runner: Runner, model: FlatModel, clients: np.ndarray, limit: int, 
     states = map_leaves(lambda leaf: leaf.expand(len(clients), *leaf.shape).clone(), algorithm.init_client(x))
     lr = x.new_tensor(facts.step.training.lr)
     r = Round(x.new_tensor(1), lr, x, x, cohort, federation.clients, model.layers)
+    work = Work(1, clients, steps, examples)
     if algorithm.full_gradient == "before":
-        gradient = torch.zeros_like(x)
-        r = r._replace(cohort_gradient=gradient, gradient=gradient.expand(len(clients), -1).clone())
-    runner.train(Work(1, clients, steps, examples), msg, states, r, limit)
+        gradient = runner.gradients(work, x)
+        r = r._replace(cohort_gradient=gradient.mean(0), gradient=gradient)
+    runner.train(work, msg, states, r, limit)
 
 
 # ------------------------------------------------------------------------------------------------------------- compile

@@ -7,6 +7,7 @@ compiled, before the run, and they are compiled again when the run is resumed.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +22,10 @@ class CannotCompile(Exception):
 
 def compiled(graph: Graph, constants: dict[str, Tensor], examples: list[Tensor]) -> Callable[..., Any]:
     """A function of the graph's placeholders. Raises CannotCompile."""
-    import torch._inductor as inductor  # takes a second, so only where it is needed
-    from torch._inductor.exc import InductorError
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of inductor's own making
+        import torch._inductor as inductor  # takes a second, so only where it is needed
+        from torch._inductor.exc import InductorError
 
     used = {node.target for node in graph.nodes if node.op == "get_attr"}
     module = GraphModule({name: constants[name] for name in used}, graph)

@@ -5,39 +5,23 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import torch
-
-from driftless.engine.record import Layout, Recording
-from driftless.engine.rewrite import extent
+from driftless.engine.record import Layout, Recording, extent
 
 SHARE_OF_FREE = 0.25
 
 
-def peak(recording: Recording) -> int:
-    """Bytes that are alive at once during a recorded call, its arguments included."""
-    nodes = list(recording.graph.nodes)
-    position = {node: i for i, node in enumerate(nodes)}
+def total(recording: Recording) -> int:
+    """Bytes of all arguments and results of a recorded call.
+
+    While it is recorded they are all alive; replayed, it needs less.
+    """
     size: dict[int, int] = {}
-    begin: dict[int, int] = {}
-    end: dict[int, int] = {}
-    for node in nodes:
+    for node in recording.graph.nodes:
         look: Layout | None = node.meta.get("layout")
-        if look is None:
-            continue
-        bytes_ = (look.offset + extent(look)) * torch.empty(0, dtype=look.dtype).element_size()
-        size[look.storage] = max(size.get(look.storage, 0), bytes_)
-        begin.setdefault(look.storage, 0 if node.op != "call_function" else position[node])
-        last = len(nodes) if node.op != "call_function" else max((position[u] for u in node.users), default=0)
-        end[look.storage] = max(end.get(look.storage, 0), last)
-    change = [0] * (len(nodes) + 2)
-    for storage, bytes_ in size.items():
-        change[begin[storage]] += bytes_
-        change[end[storage] + 1] -= bytes_
-    alive = most = 0
-    for difference in change:
-        alive += difference
-        most = max(most, alive)
-    return most
+        if look is not None:
+            own = (look.offset + extent(look)) * look.dtype.itemsize
+            size[look.storage] = max(size.get(look.storage, 0), own)
+    return sum(size.values())
 
 
 def free() -> int:

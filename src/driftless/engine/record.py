@@ -49,6 +49,13 @@ class Layout(NamedTuple):
         return self._replace(storage=next(_new_storage), offset=0, shape=tuple(shape))
 
 
+def extent(look: Layout, first: int = 0) -> int:
+    """Distance from the first to behind the last element, along the dimensions from `first` on."""
+    if 0 in look.shape:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(look.shape[first:], look.stride[first:], strict=True))
+
+
 class Recording(NamedTuple):
     """What a function did with its arguments."""
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule
 
 from driftless.engine.compile import WhenCalled
+from driftless.engine.memory import total
 from driftless.engine.record import Function, Recording, Unrecordable, record
 from driftless.engine.rewrite import for_compiler, rewritten
 
@@ -27,6 +28,8 @@ class Replay:
         self._known: dict[Hashable, Recording | Ready | Unrecordable] = {}
         self.compiling = False
         """Whether what becomes known now and works in place is compiled."""
+        self.memory = 0
+        """Bytes that the largest call needed while it was recorded."""
 
     def series(self, name: Hashable, f: Function, fixed: list[Tensor], in_place: bool = False) -> Series:
         """Calls of `f` with the same `fixed`. Functions of one `name` do the same with arguments of the same shapes.
@@ -34,9 +37,6 @@ class Replay:
         `in_place`: the caller gives `moving` away in each call.
         """
         return Series(self, (name, in_place, *map(kind, fixed)), f, fixed, in_place)
-
-    def known(self) -> list[Recording | Ready | Unrecordable]:
-        return list(self._known.values())
 
     def look_up(self, key: Hashable) -> Recording | Ready | Unrecordable | None:
         return self._known.get(key)
@@ -51,14 +51,18 @@ class Replay:
             self._known[key] = Ready(heard, in_place, compile) if same else Unrecordable("two calls differed")
         else:
             self._known[key] = heard
+        self.memory = max(self.memory, total(heard)) if isinstance(heard, Recording) else self.memory
         if len(self._known) > KEPT:
-            del self._known[next(iter(self._known))]
+            # What is compiled stays: whether a step runs compiled must not depend on what came before.
+            gone = next((old for old, known in self._known.items() if not getattr(known, "compiled", False)), key)
+            del self._known[gone]
 
 
 class Ready:
     """A recording that can be run."""
 
     def __init__(self, recording: Recording, in_place: bool, compile: bool) -> None:
+        self.compiled = compile
         program = for_compiler(recording) if compile else rewritten(recording, in_place)
         self.before = runnable(program.before, recording.constants)
         self.views = runnable(program.views, recording.constants)

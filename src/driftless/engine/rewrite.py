@@ -19,7 +19,7 @@ from torch._ops import OpOverload
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
-from driftless.engine.record import Layout, Recording, take, writes
+from driftless.engine.record import Layout, Recording, extent, take, writes
 
 aten = torch.ops.aten
 EXACT = {
@@ -417,13 +417,6 @@ def overlap(a: Layout, b: Layout) -> bool:
     width = a.stride[0]  # both have a row a client; do they have columns in common?
     columns = [(look.offset % width, look.offset % width + extent(look, 1)) for look in (a, b)] if width else []
     return not (columns and all(stop <= width for _, stop in columns) and apart(*columns))
-
-
-def extent(look: Layout, first: int = 0) -> int:
-    """Distance from the first to behind the last element, along the dimensions from `first` on."""
-    if 0 in look.shape:
-        return 0
-    return 1 + sum((n - 1) * s for n, s in zip(look.shape[first:], look.stride[first:], strict=True))
 
 
 def apart(a: tuple[int, int], b: tuple[int, int]) -> bool:

@@ -158,7 +158,8 @@ def train_block(plan: RoundPlan, work: Work, msg: Message, store: ClientStore, r
     finite = finite_rows((trained.upload, trained.client))
     kept_work, kept = (work, trained) if bool(finite.all()) else keep(work, trained, finite)
     outcome = outcome_of(kept_work, kept, finite, plan.weighting, plan.algorithm.uniform)
-    return Done(outcome, kept_work.clients.tolist(), kept.client, kept.y)
+    models = kept.y if plan.keep_models else kept.y[:0].clone()  # a view would keep the memory
+    return Done(outcome, kept_work.clients.tolist(), kept.client, models)
 
 
 def keep_states(store: ClientStore, done: list[Done]) -> None:

@@ -12,11 +12,15 @@ share its data, and end with it.
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
+import multiprocessing.connection
 import os
 import shutil
 import signal
 import tempfile
+import threading
+import time
 import traceback
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -53,6 +57,7 @@ from driftless.errors import InputError, WorkerDied
 
 PATIENCE = timedelta(days=7)
 """A round may take long; a rank that died is noticed by its closed connection, not by a time-out."""
+PR_SET_PDEATHSIG = 1
 LONGEST_CAUSE = 8000
 """Characters: well below what a pipe holds, so that telling never waits for a reader."""
 STOP, ROUND, ROWS = range(3)
@@ -67,9 +72,9 @@ class Group(NamedTuple):
     size: int
 
     def to_all(self, values: list[Tensor]) -> None:
-        """From rank 0, into the others' tensors."""
+        """From rank 0, into the others' tensors, which are contiguous."""
         for value in values:
-            self.pg.broadcast(value, 0).wait()
+            self.pg.broadcast(value.contiguous(), 0).wait()
 
     def send(self, values: list[Tensor], to: int) -> None:
         for value in values:
@@ -149,10 +154,14 @@ class Share:
                     moves.setdefault((self.owner[client], rank), []).append(client)
         for (source, to), clients in sorted(moves.items()):
             if self.group.rank == source:
-                self.group.send(leaves(self.store.get(clients, initial)), to)
+                # A client whose updates were never finite has been trained here and still has no state.
+                there = torch.tensor([client in self.store for client in clients])
+                self.group.send([there, *leaves(self.store.get(clients, initial))], to)
                 self.store.remove(clients)
             elif self.group.rank == to:
-                self.store.put(clients, with_leaves(initial, self._receive_rows(len(clients), initial, source)))
+                (there,) = self.group.receive([torch.empty(len(clients), dtype=torch.bool)], source)
+                rows = [leaf[there] for leaf in self._receive_rows(len(clients), initial, source)]
+                self.store.put([c for c, has in zip(clients, there, strict=True) if has], with_leaves(initial, rows))
             self.owner.update(dict.fromkeys(clients, to))
 
     def _receive_rows(self, number: int, initial: Tree, source: int) -> list[Tensor]:
@@ -267,8 +276,12 @@ class Team:
     """Rank 0 and its workers."""
 
     def __init__(self, plan: RoundPlan, cohort: Schedule, store: ClientStore, x: Vector) -> None:
+        if multiprocessing.current_process().daemon:
+            raise InputError("workers cannot be started from a worker of a multiprocessing pool; use workers=1 there.")
         self.store = SharedStore(store)
         self._plan, self._x = plan, x
+        self._busy = False
+        """Whether the workers are in the middle of something."""
         self._folder = Path(tempfile.mkdtemp(prefix="driftless-"))
         self._accepted = False
         fork = multiprocessing.get_context("fork")
@@ -282,13 +295,16 @@ class Team:
             there.close()
             self._processes.append(process)
             self._causes.append(here)
-        with self._noticing_death():
-            self._share = Share(connect(self._folder, 0, plan.workers), plan, self.store, store.clients)
+        try:
+            self._share = Share(self._connected(), plan, self.store, store.clients)
+        except BaseException:
+            self._end(kill=True)
+            raise
         self.store.team = self
 
     def carry_out(self, task: Task) -> Finished:
         plan = self._plan
-        with self._noticing_death():
+        with self._together():
             self._order(ROUND, task.blocks[0].t)
             self._share.group.to_all(leaves(task.msg))
             who, done, cohort_gradient = self._share.train(task)
@@ -316,7 +332,7 @@ class Team:
 
     def fetch(self, clients: list[int]) -> list[Tensor]:
         """States of clients of all ranks."""
-        with self._noticing_death():
+        with self._together():
             self._order(ROWS, len(clients))
             self._share.group.to_all([torch.tensor(clients)])
             return self._share.rows(clients, self._x)
@@ -326,50 +342,87 @@ class Team:
         self._share.group.to_all([torch.tensor([what, number, int(self._accepted)])])
         self._accepted = False
 
-    def close(self, in_order: bool) -> None:
-        """`in_order`: bring the clients' states home first."""
-        if in_order and self.store.away:
-            away = sorted(self.store.away)
-            touched = set(self.store.touched)
+    def close(self) -> None:
+        """Bring the clients' states home and let the workers end; in the middle of something, just end them."""
+        try:
+            if not self._busy:
+                self._bring_home()
+                self._order(STOP, 0)
+        finally:
+            self.store.team = None
+            self._end(kill=self._busy)
+
+    def _bring_home(self) -> None:
+        away, touched = sorted(self.store.away), set(self.store.touched)
+        if away:
             rows = self.fetch(away)
-            self.store.away.clear()
             self.store.put(away, with_leaves(self._plan.algorithm.init_client(self._x), rows))
             self.store.touched = touched
-        self.store.team = None
-        if in_order:
-            self._order(STOP, 0)
+
+    def _end(self, kill: bool) -> None:
         for process in self._processes:
-            if in_order:
+            if not kill:
                 process.join(5)
             if process.is_alive():
                 process.kill()
-                process.join()
+            process.join()
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _connected(self) -> Group:
+        """Connect in a thread of its own: the wait for a worker that has died would have no end."""
+        found: list[Group | BaseException] = []
+
+        def attempt() -> None:
+            try:
+                found.append(connect(self._folder, 0, self._plan.workers))
+            except BaseException as error:
+                found.append(error)
+
+        thread = threading.Thread(target=attempt, daemon=True)
+        thread.start()
+        while not found:
+            thread.join(0.05)
+            if not found and (died := self._death(wait=0)):
+                raise WorkerDied(died)
+        (group,) = found
+        if isinstance(group, BaseException):
+            raise group
+        return group
+
     @contextmanager
-    def _noticing_death(self) -> Generator[None]:
-        """A lost connection means that a worker has ended; say which one, and why."""
+    def _together(self) -> Generator[None]:
+        """Something that all ranks do. A lost connection means that a worker has ended; say which one, and why."""
+        self._busy = True
         try:
             yield
         except RuntimeError as error:
-            died = self._death()
+            died = self._death(wait=2)
             if died is None:
                 raise
             raise WorkerDied(died) from error
+        self._busy = False
 
-    def _death(self) -> str | None:
-        for rank, (process, cause) in enumerate(zip(self._processes, self._causes, strict=True), 1):
-            process.join(2)
-            if process.exitcode is None:
-                continue
-            told = None
-            with suppress(EOFError):
-                told = cause.recv() if cause.poll() else None
-            if told is None and process.exitcode < 0:
-                told = f"it was killed by {signal.Signals(-process.exitcode).name}; was there enough memory?"
-            if told is not None or process.exitcode:
-                return f"worker {rank} of {len(self._processes) + 1} has ended: {told or f'exit {process.exitcode}'}"
+    def _death(self, wait: float) -> str | None:
+        """What ended first: others may only have noticed that. Those that were killed are named before all others."""
+        multiprocessing.connection.wait([process.sentinel for process in self._processes], wait)
+        if wait:
+            time.sleep(0.2)  # the others have noticed by now, too
+        ended = [(rank, p) for rank, p in enumerate(self._processes, 1) if p.exitcode is not None]
+        causes = {rank: self._cause(rank) for rank, _ in ended}
+        killed = [(rank, signal.Signals(-(p.exitcode or 0)).name) for rank, p in ended if (p.exitcode or 0) < 0]
+        total = len(self._processes) + 1
+        if killed:
+            rank, name = killed[0]
+            return f"worker {rank} of {total} has ended: it was killed by {name}; was there enough memory?"
+        own = [(rank, cause) for rank, cause in causes.items() if cause and "Connection closed by peer" not in cause]
+        for rank, cause in own or [(rank, cause) for rank, cause in causes.items() if cause]:
+            return f"worker {rank} of {total} has ended: {cause}"
         return None
+
+    def _cause(self, rank: int) -> str | None:
+        pipe = self._causes[rank - 1]
+        with suppress(EOFError):
+            return pipe.recv() if pipe.poll() else None
 
 
 def like_outcome(example: Outcome, clients: int) -> Outcome:
@@ -379,14 +432,10 @@ def like_outcome(example: Outcome, clients: int) -> Outcome:
 @contextmanager
 def team(plan: RoundPlan, cohort: Schedule, store: ClientStore, x: Vector) -> Generator[Team]:
     together = Team(plan, cohort, store, x)
-    in_order = True
     try:
         yield together
-    except WorkerDied:
-        in_order = False
-        raise
     finally:
-        together.close(in_order)
+        together.close()
 
 
 # ------------------------------------------------------------------------------------------------------- other ranks
@@ -396,8 +445,9 @@ def serve(
     folder: Path, rank: int, plan: RoundPlan, cohort: Schedule, known: list[int], x: Vector, cause: Connection
 ) -> None:
     """What a worker does until it is told to stop; what goes wrong is told to rank 0."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal: rank 0 decides
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGINT, signal.SIGTERM):  # they reach all processes of a terminal or a job: rank 0 decides
+        signal.signal(number, signal.SIG_IGN)
+    end_with_parent()
     torch.set_num_threads(plan.threads)
     parent = os.getppid()
     try:
@@ -405,10 +455,18 @@ def serve(
         work_for(share, plan, cohort, x)
     except BaseException as error:
         if os.getppid() == parent:
-            told = str(error) if isinstance(error, InputError) else traceback.format_exc()
-            cause.send(told[-LONGEST_CAUSE:])
+            told = str(error)[:LONGEST_CAUSE]
+            if not isinstance(error, InputError):  # whose message says all
+                told = f"{type(error).__name__}: {told}\n{traceback.format_exc()[-LONGEST_CAUSE:]}"
+            cause.send(told)
         os._exit(1)
     os._exit(0)  # nothing of the parent's, such as its open files, is to be finished twice
+
+
+def end_with_parent() -> None:
+    """Where the kernel can do it (Linux): no worker is left behind when rank 0 is killed."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def work_for(share: Share, plan: RoundPlan, cohort: Schedule, x: Vector) -> None:
