@@ -169,10 +169,10 @@ def test_another_look_at_the_same_memory_that_nobody_heard_of_is_unrecordable():
     """numpy makes it without an operation of torch."""
 
     def f(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
-        return [torch.from_numpy(np.from_dlpack(moving[0] * 2)[1:]) + 1]
+        return [torch.from_numpy(np.from_dlpack(moving[0] * 2)[:3]) + 1]
 
     results, recording = record(f, [numbers(4)], [], [])
-    assert same(results, [numbers(4)[1:] * 2 + 1])
+    assert same(results, [numbers(4)[:3] * 2 + 1])
     assert isinstance(recording, Unrecordable)
 
 

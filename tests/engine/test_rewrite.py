@@ -146,6 +146,7 @@ BINARY: list[Callable[[Tensor, Tensor], Tensor]] = [
     lambda a, b: a / (1 + b.abs()),
     lambda a, b: torch.where(a > b, a, b),
     lambda a, b: torch.add(a, b, alpha=0.3),
+    lambda a, b: torch.addcmul(a, b, b, value=-0.3),
     lambda a, b: torch.cat([a, b], -1),
     lambda a, b: torch.cat([a[..., :4], b[..., :4]], -1),
     lambda a, b: torch.cat([a, a[..., :1], b]),
@@ -477,7 +478,7 @@ INEXACT: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
     "sigmoid": ("sigmoid", lambda g: g.sigmoid()),
     "add with alpha": ("add", lambda g: torch.add(g, g, alpha=0.3)),
     "sub with alpha": ("sub", lambda g: torch.sub(g, g, alpha=0.3)),
-    "addcmul": ("addcmul", lambda g: torch.addcmul(g, g, g, value=0.3)),
+    "addcdiv": ("addcdiv", lambda g: torch.addcdiv(g, g, 1 + g.abs(), value=0.3)),
     "lerp": ("lerp", lambda g: torch.lerp(g, g * g, 0.3)),
 }
 
@@ -556,6 +557,9 @@ def halves(batch: list[Tensor], n: int) -> Tensor:
 OTHER_CONCATENATIONS: dict[str, tuple[Function, Arguments]] = {
     "a mask": (
         lambda m, b, f: [torch.where(f[1] > 0, m[0] - f[0] * cat(b), m[0])], PARTS,
+    ),
+    "a step in one pass": (
+        lambda m, b, f: [torch.addcmul(m[0], cat(b), f[0], value=-1)], PARTS,
     ),
     "from one row for all": (
         lambda m, b, f: [m[0][0].expand(4, 8) - torch.cat([b[0], b[0]], -1)], PAIR._replace(moving=[numbers(4, 8)]),

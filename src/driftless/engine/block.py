@@ -253,9 +253,13 @@ class BlockRunner(Runner):
             else:
                 old = [value[start:] for value in now]
                 new = series[finished[k]](old, [value[start:] for value in batch])
-                for before, after in zip(old, new, strict=True):
-                    if after is not before:
-                        before.copy_(after)
+                old_memory = {value.untyped_storage().data_ptr() for value in old}
+                for before, after in [
+                    (before, after.clone() if after.untyped_storage().data_ptr() in old_memory else after)
+                    for before, after in zip(old, new, strict=True)
+                    if after is not before
+                ]:
+                    before.copy_(after)
 
         result = self._series(("finish", name), self._finish(given, r), fixed, shared)([], now)
         progress: Progress = with_leaves(self._trees["progress"], now)

@@ -178,7 +178,8 @@ class LocalStep(NamedTuple):
         g, seen = self.at(now.y, batch)
         g_x = self.at(msg.x, batch)[0] if self.algorithm.anchor_gradient else None
         d, local = self.algorithm.direction(Step(g, now.y, g_x), now.local, msg, client, r)
-        return Progress(now.y - r.lr * d, local, now.loss + seen.loss, now.correct + seen.correct)
+        y = torch.addcmul(now.y, d, r.lr, value=-1)  # one pass over the memory
+        return Progress(y, local, now.loss + seen.loss, now.correct + seen.correct)
 
     def finish(self, now: Progress, msg: Message, client: Client, r: Round) -> tuple[Upload, Client]:
         return self.algorithm.upload(now.y, now.local, msg, client, r)

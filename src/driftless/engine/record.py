@@ -20,6 +20,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.fx import Graph, Node
 from torch.fx.node import map_aggregate
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 Function = Callable[[list[Tensor], list[Tensor], list[Tensor]], list[Tensor]]
@@ -38,11 +39,14 @@ class Layout(NamedTuple):
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     dtype: torch.dtype
+    turned: tuple[bool, bool] = (False, False)
+    """Conjugated, negated: torch notes this on a view and does it when the numbers are read."""
 
     @staticmethod
     def of(value: Tensor) -> Layout:
         storage = value.untyped_storage().data_ptr() if value.numel() else next(_new_storage)
-        return Layout(storage, int(value.storage_offset()), tuple(value.shape), value.stride(), value.dtype)
+        turned = (value.is_conj(), value.is_neg())
+        return Layout(storage, int(value.storage_offset()), tuple(value.shape), value.stride(), value.dtype, turned)
 
     def elsewhere(self, shape: Sequence[int]) -> Layout:
         """A result of this shape in a storage of its own."""
@@ -105,6 +109,8 @@ class Listener(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.data_dependent_output in func.tags or torch.Tag.dynamic_output_shape in func.tags:
             self.failure = f"{func} depends on values"
+        elif any(isinstance(value, torch.Generator) for value in (*args, *(kwargs or {}).values())):
+            self.failure = f"{func} has a generator of its own"
         elif func is torch.ops.aten.mkldnn_rnn_layer.default:
             self.failure = f"{func} computes something else when no gradient is asked for"
         node_args, node_kwargs = map_aggregate((args, kwargs or {}), self.node)
@@ -124,10 +130,11 @@ class Listener(TorchDispatchMode):
         if not isinstance(value, Tensor):
             return value
         if id(value) not in self._nodes:
-            same = self._looks.get(Layout.of(value))
+            dense = value.layout == torch.strided
+            same = self._looks.get(Layout.of(value)) if dense else None
             if same is not None:  # what backpropagation saved comes back as another tensor of the same memory
                 return same
-            if value.numel() and value.untyped_storage().data_ptr() in self._storages:
+            if dense and value.numel() and value.untyped_storage().data_ptr() in self._storages:
                 self.failure = "a tensor came back as another look at the same memory"
             name = f"c{len(self.constants)}"
             self.constants[name] = value
@@ -135,11 +142,43 @@ class Listener(TorchDispatchMode):
         return self._nodes[id(value)]
 
     def _learn(self, value: Tensor, node: Node) -> None:
+        if value.layout != torch.strided:
+            self.failure = f"{value.layout} has no memory of its own"
+            self._nodes[id(value)] = node
+            self._alive.append(value)
+            return
         node.meta["layout"] = Layout.of(value)
         self._looks[node.meta["layout"]] = node
         self._nodes[id(value)] = node
         self._alive.append(value)
         self._storages.add(value.untyped_storage().data_ptr())
+
+
+class Readings(TorchFunctionMode):
+    """Notices what goes past the operations: numbers that are taken out of a tensor."""
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__()
+        self._listener = listener
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (Tensor.tolist, Tensor.numpy, Tensor.__array__):
+            self._listener.failure = f"{func} reads numbers"
+        return func(*args, **(kwargs or {}))
+
+
+def apart_in_memory(values: list[Tensor]) -> list[Tensor]:
+    """The same tensors, each with memory of its own: two arguments that share some today may not do so tomorrow."""
+    taken: set[int] = set()
+    result: list[Tensor] = []
+    for value in values:
+        if value.layout == torch.strided and value.numel() and value.untyped_storage().data_ptr() in taken:
+            twin = value.untyped_storage().clone()
+            value = torch.empty(0, dtype=value.dtype).set_(twin, value.storage_offset(), value.shape, value.stride())
+        if value.layout == torch.strided:
+            taken.add(value.untyped_storage().data_ptr())
+        result.append(value)
+    return result
 
 
 def writes(function: Any) -> bool:
@@ -156,8 +195,11 @@ def record(
     f: Function, moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]
 ) -> tuple[list[Tensor], Recording | Unrecordable]:
     """The results of a call, and what it did."""
-    listener = Listener([*moving, *batch, *fixed])
-    with torch.no_grad(), listener:
+    alone = apart_in_memory([*moving, *batch, *fixed])
+    first, rest = len(moving), len(moving) + len(batch)
+    moving, batch, fixed = alone[:first], alone[first:rest], alone[rest:]
+    listener = Listener(alone)
+    with torch.no_grad(), listener, Readings(listener):
         results = f(moving, batch, fixed)
     listener.graph.output(tuple(listener.node(value) for value in results))
     if listener.failure:

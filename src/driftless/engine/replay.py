@@ -80,7 +80,7 @@ class Prepared:
 
     def __call__(self, moving: list[Tensor], batch: list[Tensor]) -> list[Tensor]:
         if len(moving) != len(self._moving) or any(map(operator.is_not, moving, self._moving)):
-            self._moving, self._views = moving, self._ready.views(*moving)
+            self._moving, self._views = list(moving), self._ready.views(*moving)
         return list(self._ready.step(*moving, *batch, *self._rest, *self._views))
 
 
@@ -94,13 +94,17 @@ class Series:
         self._fixed = fixed
         self._in_place = in_place
         self._prepared: dict[Hashable, Prepared] = {}
+        self._moving: list[Tensor] = []
+        self._moving_kinds: Hashable = ()
 
     def __call__(self, moving: list[Tensor], batch: list[Tensor]) -> list[Tensor]:
-        kinds = tuple([kind(value) for value in batch])  # `moving` keeps its kind: it is the result of the last call
+        if any(map(operator.is_not, moving, self._moving)) or len(moving) != len(self._moving):
+            self._moving, self._moving_kinds = list(moving), tuple([kind(value) for value in moving])
+        kinds = (self._moving_kinds, *[kind(value) for value in batch])
         with torch.no_grad():
             if kinds in self._prepared:
                 return self._prepared[kinds](moving, batch)
-            key = (self._key, tuple([kind(value) for value in moving]), kinds)
+            key = (self._key, kinds)
             known = self._replay.look_up(key)
             if isinstance(known, Ready):
                 self._prepared[kinds] = Prepared(known, self._fixed)
@@ -109,7 +113,8 @@ class Series:
 
     def _listen(self, key: Hashable, known: Any, moving: list[Tensor], batch: list[Tensor]) -> list[Tensor]:
         if isinstance(known, Unrecordable):
-            results = self._f(moving, batch, self._fixed)
+            with torch.no_grad():
+                results = self._f(moving, batch, self._fixed)
         else:
             results, heard = record(self._f, moving, batch, self._fixed)
             self._replay.learn(key, heard, self._in_place)

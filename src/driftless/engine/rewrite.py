@@ -7,11 +7,13 @@
                 ever changed in place are made once, too
 
 Every change leaves each number the result of the same operation on the same operands. Only operations whose result is
-exactly defined (rounded once) are split, since the others differ in the last bit between whole and part.
+exactly defined (rounded once) are split, since the others may differ in the last bit between whole and part; for the
+update y - lr * d, which may be rounded once or twice, this is tried out.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +28,10 @@ EXACT = {
     aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.neg.default, aten.sqrt.default,
     aten.where.self, aten.abs.default, aten.maximum.default, aten.minimum.default,
 }  # fmt: skip
+UPDATE = aten.addcmul.default
+"""y - lr * d in one pass."""
 IN_PLACE = {
+    UPDATE: aten.addcmul_.default,
     aten.add.Tensor: aten.add_.Tensor,
     aten.sub.Tensor: aten.sub_.Tensor,
     aten.mul.Tensor: aten.mul_.Tensor,
@@ -61,6 +66,8 @@ def rewritten(recording: Recording, in_place: bool) -> Program:
     """`in_place`: the caller gives `moving` away. Operations that write are kept in their order, as recorded."""
     graph, moving = recording.graph, recording.moving
     if not recording.pure:
+        if in_place:
+            keep_results_apart(graph, moving)
         return as_recorded(recording)
     simplify(graph)
     without_examples(graph)
@@ -79,12 +86,13 @@ def rewritten(recording: Recording, in_place: bool) -> Program:
 def for_compiler(recording: Recording) -> Program:
     """What a compiler should get, which fuses and reuses by itself: constants are taken out, `moving` is filled."""
     if not recording.pure:
-        program = as_recorded(recording)
-    else:
-        simplify(recording.graph)
-        without_examples(recording.graph)
-        program = hoisted(recording)
-    write_back(recording.graph, recording.moving)
+        write_back(recording.graph, recording.moving, [])
+        return as_recorded(recording)
+    simplify(recording.graph)
+    without_examples(recording.graph)
+    joined = split(recording.graph)
+    program = hoisted(recording)
+    write_back(recording.graph, recording.moving, joined)
     return program
 
 
@@ -101,15 +109,33 @@ def hoisted(recording: Recording) -> Program:
     return Program(before, taken_out(graph, given[: recording.moving], set()), graph)
 
 
-def write_back(graph: Graph, moving: int) -> None:
-    """Results go into the memory of the `moving` arguments."""
+def write_back(graph: Graph, moving: int, joined: list[Node]) -> None:
+    """Results go into the memory of the `moving` arguments, those in parts part by part."""
     output = next(iter(reversed(graph.nodes)))
     results: list[Node] = list(output.args[0])
-    for i, given in enumerate(placeholders(graph)[:moving]):
-        with graph.inserting_before(output):
-            graph.call_function(aten.copy_.default, (given, results[i]))
-        results[i] = given
-    output.args = (tuple(results),)
+    given = placeholders(graph)[:moving]
+    memory = {layout(node).storage for node in given}
+    with graph.inserting_before(output):
+        for i, result in enumerate(results):
+            in_its_place = i < moving and result is given[i]
+            if layout(result).storage in memory and not in_its_place:  # before it is written to
+                results[i] = graph.call_function(aten.clone.default, (result,))
+        for i, whole in enumerate(given):
+            if results[i] in joined:
+                write_parts(graph, whole, results[i].args[0])  # pyright: ignore[reportArgumentType]
+            elif results[i] is not whole:
+                graph.call_function(aten.copy_.default, (whole, results[i]))
+    output.args = ((*given, *results[moving:]),)
+    remove_unused(graph)
+
+
+def write_parts(graph: Graph, whole: Node, parts: list[Node]) -> None:
+    start, dim = 0, len(layout(whole).shape) - 1
+    for part in parts:
+        stop = start + layout(part).shape[-1]
+        piece = graph.call_function(aten.slice.Tensor, (whole, dim, start, stop))
+        graph.call_function(aten.copy_.default, (piece, part))
+        start = stop
 
 
 def placeholders(graph: Graph) -> list[Node]:
@@ -149,7 +175,10 @@ def is_contiguous(look: Layout) -> bool:
 def simplify(graph: Graph) -> None:
     looks: dict[Layout, Node] = {}
     done: dict[Any, Node] = {}
+    moved: dict[int, int] = {}  # where views of what is not computed again find it
     for node in graph.nodes:
+        if "layout" in node.meta:
+            node.meta["layout"] = layout(node)._replace(storage=moved.get(layout(node).storage, layout(node).storage))
         if node.op == "placeholder":
             looks.setdefault(layout(node), node)
         if node.op != "call_function" or is_random(node):
@@ -161,6 +190,8 @@ def simplify(graph: Graph) -> None:
                 looks.setdefault(layout(node), node)
             same = done.setdefault(frozen((node.target, node.args, node.kwargs)), node)
         if same is not node:
+            if "layout" in node.meta:
+                moved[layout(node).storage] = layout(same).storage
             node.replace_all_uses_with(same)
     remove_unused(graph)
 
@@ -171,7 +202,7 @@ def frozen(value: Any) -> Any:
         return tuple(frozen(v) for v in value)
     if isinstance(value, dict):
         return tuple((k, frozen(v)) for k, v in value.items())
-    return (type(value), value)
+    return (type(value), value, str(value) if isinstance(value, float) else "")  # -0.0 == 0.0
 
 
 def remove_unused(graph: Graph) -> None:
@@ -203,7 +234,8 @@ def split(graph: Graph) -> list[Node]:
                 parts[node] = found
         elif can_split(node, layout(node).shape if "layout" in node.meta else ()):
             whole = next((n for n in node.all_input_nodes if n in parts), None)
-            if whole is not None and layout(whole).shape[-1] == layout(node).shape[-1]:
+            ends = {tuple(part[1:] for part in parts[n]) for n in node.all_input_nodes if n in parts}
+            if whole is not None and layout(whole).shape[-1] == layout(node).shape[-1] and len(ends) == 1:
                 parts[node] = [part_of(graph, node, parts, at) for at in parts[whole]]
     joined: list[Node] = []
     for node, of_node in parts.items():
@@ -227,17 +259,33 @@ def first_of(graph: Graph, nodes: list[Node]) -> Node:
 def can_split(node: Node, shape: tuple[int, ...]) -> bool:
     return (
         node.op == "call_function"
-        and node.target in EXACT
-        and not node.kwargs
+        and ((node.target in EXACT and not node.kwargs) or (node.target is UPDATE and update_is_uniform()))
         and layout(node).shape[-1:] == shape[-1:] != ()
     )
+
+
+@cache
+def update_is_uniform() -> bool:
+    """Whether y - lr * d is rounded alike at every place of a vector: once or twice is up to the machine code."""
+    generator = torch.Generator().manual_seed(0)
+    for dtype in (torch.float32, torch.float64):
+        y, d = torch.randn(2, 260, dtype=dtype, generator=generator)
+        lr = torch.tensor(0.1, dtype=dtype)
+        whole = torch.addcmul(y, d, lr, value=-1)
+        for cut in range(1, 70):
+            parts = [torch.addcmul(a, b, lr, value=-1) for a, b in ((y[:cut], d[:cut]), (y[cut:], d[cut:]))]
+            if not torch.equal(torch.cat(parts), whole):
+                return False
+    return True
 
 
 def parts_of(graph: Graph, cat: Node) -> list[Part]:
     """The large parts of a concatenation along the last dimension, and what lies between them in one piece each."""
     last = len(layout(cat).shape) - 1
     dim = cat.args[1] if len(cat.args) > 1 else 0
-    if dim not in (last, -1):
+    pieces: list[Node] = list(cat.args[0])  # pyright: ignore[reportArgumentType]
+    alike = all(len(layout(n).shape) == last + 1 and layout(n).dtype == layout(cat).dtype for n in pieces)
+    if dim not in (last, -1) or not alike:
         return []
     found: list[Part] = []
     small: list[Node] = []
@@ -255,8 +303,10 @@ def parts_of(graph: Graph, cat: Node) -> list[Part]:
             found.append(Part(node, start, position))
             small.clear()
 
-    for node in cat.args[0]:  # pyright: ignore
+    for node in pieces:
         length = layout(node).shape[last]
+        if length == 0:
+            continue
         if torch.Size(layout(node).shape).numel() >= LARGE_PART:
             close()
             found.append(Part(node, position, position + length))
@@ -291,7 +341,7 @@ def part_of(graph: Graph, node: Node, parts: dict[Node, list[Part]], at: Part) -
         return piece
 
     with graph.inserting_before(node):
-        result = graph.call_function(node.target, map_arg(node.args, operand))  # pyright: ignore
+        result = graph.call_function(node.target, map_arg(node.args, operand), node.kwargs)  # pyright: ignore
     result.meta["layout"] = layout(node).elsewhere((*layout(node).shape[:-1], at.stop - at.start))
     result.meta["part"] = True
     return Part(result, at.start, at.stop)
@@ -377,7 +427,7 @@ def reuse_memory(graph: Graph, moving: int) -> None:
     }
 
     def free(node: Node, operand: Any) -> bool:
-        if not isinstance(operand, Node) or layout(operand).storage in kept:
+        if not isinstance(operand, Node) or layout(operand).storage in kept or node.args.count(operand) > 1:
             return False
         mine, its = layout(node), layout(operand)
         alike = its.shape == mine.shape and its.dtype == mine.dtype and 0 not in its.stride
@@ -389,16 +439,19 @@ def reuse_memory(graph: Graph, moving: int) -> None:
         return all(last_read[n] <= position[node] for n in here)
 
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in IN_PLACE or node.kwargs:
+        if node.target not in IN_PLACE or (node.kwargs and node.target is not UPDATE):
             continue
         target = next((a for a in candidates(node) if free(node, a)), None)
         if target is None:
             continue
-        others = [a for a in node.args if a is not target]
-        node.args = (target, *others) if len(others) < len(node.args) else node.args
+        if target is not node.args[0]:
+            node.args = (target, node.args[0])
         node.target = IN_PLACE[node.target]
-        node.meta["layout"] = layout(target)
-        sharing[layout(target).storage].append(node)
+        mine, its = layout(node), layout(target)
+        for n in sharing.pop(mine.storage):  # the node and the views of it
+            offset = layout(n).offset - mine.offset + its.offset
+            n.meta["layout"] = its if n is node else layout(n)._replace(storage=its.storage, offset=offset)
+            sharing[its.storage].append(n)
 
 
 def candidates(node: Node) -> list[Any]:
