@@ -201,6 +201,14 @@ def test_one_thread_is_chosen_when_it_is_faster(alone: float, threads: int, monk
 
 
 @pytest.mark.usefixtures("two_threads")
+def test_long_steps_have_use_for_all_threads_without_a_measurement(monkeypatch: pytest.MonkeyPatch):
+    asked = clock(monkeypatch, block_2=1e8, single_2=2e8)
+    result, _ = run("fedavg", regression([3, 5, 4]), linear(), engine="auto")
+    assert result.engine["threads"] == 2
+    assert sorted(asked) == [("block", 2), ("single", 2)]
+
+
+@pytest.mark.usefixtures("two_threads")
 def test_threads_are_measured_also_where_the_engine_is_given(monkeypatch: pytest.MonkeyPatch):
     asked = clock(monkeypatch, single_2=1.0, single_1=0.5)
     result, _ = run("fedavg", regression([3, 5, 4]), linear(), engine="single")

@@ -32,6 +32,7 @@ COMPILE = ("auto", "on", "off")
 LARGEST_BLOCK = 64
 TRIAL_STEPS = 2
 TRIAL_CLIENTS = 8
+TRIAL_SECONDS = 0.15
 TRIAL_BLOCK = 2
 LONG_STEP = 5e-3
 """Seconds: what is done once a step, whatever the number of clients, does not matter any more."""
@@ -200,9 +201,9 @@ def measure(
             few = bool(found) and found[0].seconds > LONG_STEP
             found.append(Measured(kind, threads, seconds_of_a_step(kind, facts, model, cohort, size, few)))
         best = min(found, key=lambda each: each.seconds)
-        if open_threads:
+        if open_threads and best.seconds < LONG_STEP:  # long steps always have use for all threads
             with using_threads(1):
-                alone = seconds_of_a_step(best.kind, facts, model, cohort, size, best.seconds > LONG_STEP)
+                alone = seconds_of_a_step(best.kind, facts, model, cohort, size, False)
             if alone < 0.97 * best.seconds:
                 best = Measured(best.kind, 1, alone)
         _measured[key] = best
@@ -221,7 +222,7 @@ def timed(runner: Runner, model: FlatModel, cohort: np.ndarray, number: int) -> 
     for _ in range(-(-3 // int(steps.max()))):  # two steps are recorded, the third one is the first to be replayed
         try_out(runner, model, clients, 3, len(cohort))
     best, begin = math.inf, time.perf_counter()
-    while best == math.inf or (time.perf_counter() - begin < 0.3):
+    while best == math.inf or (time.perf_counter() - begin < TRIAL_SECONDS):
         start = time.perf_counter()
         try_out(runner, model, clients, TRIAL_STEPS, len(cohort))
         best = min(best, time.perf_counter() - start)

@@ -283,7 +283,7 @@ def parts_of(graph: Graph, cat: Node) -> list[Part]:
     """The large parts of a concatenation along the last dimension, and what lies between them in one piece each."""
     last = len(layout(cat).shape) - 1
     dim = cat.args[1] if len(cat.args) > 1 else 0
-    pieces: list[Node] = list(cat.args[0])  # pyright: ignore[reportArgumentType]
+    pieces: list[Node] = list(cat.args[0])  # pyright: ignore
     alike = all(len(layout(n).shape) == last + 1 and layout(n).dtype == layout(cat).dtype for n in pieces)
     if dim not in (last, -1) or not alike:
         return []
