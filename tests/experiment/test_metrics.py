@@ -18,7 +18,7 @@ from driftless import Federation, models
 from driftless.algorithms import AdaBest, FedAvg
 from driftless.data.sampling import Explicit
 from driftless.engine import batches
-from driftless.engine.block import batch_plan
+from driftless.engine.block import batch_plans
 from driftless.engine.choose import EngineSettings
 from driftless.engine.simulation import Simulation, State
 from driftless.experiment.build import simulation_of
@@ -111,7 +111,7 @@ def test_train_loss_and_accuracy_are_the_cohorts_means_over_local_steps_and_exam
         inputs, targets = simulation.federation.client(client)
         module = models.build("logistic", simulation.federation.input_shape, 10, seed=0).double()
         steps, hits = [], []
-        order = batch_plan(plan.runner.facts, client, 1)
+        (order,) = batch_plans(plan.runner.facts, [client], 1)
         for index, count in zip(order.index, order.count, strict=True):
             batch, labels = inputs[index[:count]], targets[index[:count]]
             outputs = module(batch)

@@ -132,6 +132,7 @@ def test_repeated_and_unequal_seeds_are_told(folder: Folder):
 
 def test_the_command_of_a_comparison_plans_the_same_runs(folder: Folder):
     settings = ("data.partition=dirichlet", "data.alpha=0.3", "local.epochs=2", "run.rounds=7", "run.cohort=0.2")
+    settings = (*settings, "run.evaluate_every=1")
     runs = [folder(name, s, [0.1], *settings) for name in ("fedavg", "ghbm") for s in (2, 3)]
     (command,) = commands(group(runs))
     program, verb, first, second, *overrides = shlex.split(command)
@@ -145,7 +146,7 @@ def test_the_command_of_a_comparison_plans_the_same_runs(folder: Folder):
 
 def test_curves_with_settings_of_their_own_have_a_command_each_that_plans_the_same_runs(folder: Folder):
     own = {"fedavg": ["local.lr=0.2"], "ghbm": ["algorithm.tau=5", "data.seed=3"]}
-    runs = [folder(name, s, [0.1], *settings) for name, settings in own.items() for s in (0, 1)]
+    runs = [folder(n, s, [0.1], *each, "run.evaluate_every=1") for n, each in own.items() for s in (0, 1)]
     found = commands(group(runs))
     assert len(found) == 2
     for command, name, stored in zip(found, own, (runs[:2], runs[2:]), strict=True):

@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "reciprocal": ("divide",),
     "sqrt": ("root",),
     "rsqrt": ("root", "divide"),
-    "addcmul": ("multiply", "multiply", "add"),
+    "addcmul": ("multiply", "add"),  # its third factor is a sign wherever we use it
     "addcdiv": ("multiply", "divide", "add"),
     "lerp": ("add", "multiply", "add"),
 }
