@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -268,23 +268,82 @@ def cost(
     say("next: driftless cost fedavg scaffold --model cnn --steps 55, or docs/cost.md for what is counted")
 
 
+@app.command()
+def reproduce(
+    names: Annotated[list[str], typer.Argument(metavar="PAPER[/EXPERIMENT]...", help="See `driftless list papers`.")],
+    scale: Annotated[
+        str, typer.Option(help="smoke: runs at all; small: shows the claims in minutes; paper: as published.")
+    ] = "small",
+    output: Annotated[Path, typer.Option("--output", "-o", help="Runs are kept and used again here.")] = Path(
+        "runs/reproduce"
+    ),
+    publish: Annotated[Path | None, typer.Option(help="Write the paper's page and figures into this folder.")] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Show rules, runs and data; run nothing.")] = False,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Run experiments of a paper and judge its claims: driftless reproduce adabest/figure-1 --scale small"""
+    from driftless.papers import chosen, document
+    from driftless.papers import reproduce as reproducing
+
+    reproducing.check_scale(scale)
+    wanted = chosen(names)
+    for paper, experiment in wanted:
+        if not (quiet or as_json):
+            out.print(document.rules_table(experiment))
+        setup = experiment.setup(scale)
+        planned = reproducing.plan(setup, output) if setup else []
+        if plan:
+            say(document.plan_text(experiment, scale, planned))
+            continue
+        title, total = f"{paper.name}/{experiment.name}", reproducing.total_rounds(planned)
+        with (
+            rounds_bar(title, total, quiet or as_json) as bar,
+            continued(f"driftless reproduce {title} --scale {scale}"),
+        ):
+            done = reproducing.reproduce(paper, experiment, scale, output, jobs, bar)
+        if publish:
+            document.publish(done, publish)
+        if as_json:
+            print(json.dumps(reproducing.record(done)))  # noqa: T201
+            continue
+        if (numbers := document.numbers_rich(done)) is not None:
+            out.print(numbers)
+        out.print(document.verdicts_rich(done))
+        if not quiet:
+            say(f"saved in {done.folder}")
+    if not (quiet or as_json):
+        say("next: driftless list papers shows all experiments and their verdicts")
+
+
 @app.command("list")
-def list_(what: Annotated[str, typer.Argument(help="algorithms, datasets, models or partitions")]) -> None:
-    """Show what there is: algorithms | datasets | models | partitions."""
+def list_(what: Annotated[str, typer.Argument(help="algorithms, datasets, models, partitions or papers")]) -> None:
+    """Show what there is: algorithms | datasets | models | partitions | papers."""
+    if what == "papers":
+        from driftless.papers import PAPERS, document
+
+        out.print(document.papers_table(PAPERS.values()))
+        say("run one: driftless reproduce PAPER/EXPERIMENT --scale small")
+        return
     if what not in LISTS:
-        raise unknown("list", what, LISTS)
+        raise unknown("list", what, [*LISTS, "papers"])
     table, usage = LISTS[what]
     out.print(table())
     say(f"use one: driftless run {usage}")
 
 
+def resumable(folder: Path) -> AbstractContextManager[None]:
+    return continued(running.command("resume", folder))
+
+
 @contextmanager
-def resumable(folder: Path) -> Generator[None]:
+def continued(command: str) -> Generator[None]:
     """Ctrl-C ends with the command that continues."""
     try:
         yield
     except KeyboardInterrupt:
-        err.print(f"stopped; continue with: {running.command('resume', folder)}", markup=False, soft_wrap=True)
+        err.print(f"stopped; continue with: {command}", markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
 
 

@@ -214,14 +214,19 @@ def execute(
 ) -> list[StoredRun]:
     """Run what has not been run; `progress` hears how many rounds are done in all. Ctrl-C saves and stops."""
     prepare_folder(comparison, folder)
-    missing = [name for name in comparison.runs if StoredRun(folder / name).result is None]
-    done = sum(len(StoredRun(folder / name).rows) for name in comparison.runs if is_run(folder / name))
+    return play([folder / name for name in comparison.runs], progress, jobs)
+
+
+def play(folders: Sequence[Path], progress: Callable[[int], object], jobs: int | None = None) -> list[StoredRun]:
+    """Start, resume or leave alone the run that is planned in each folder, several at a time."""
+    missing = [folder for folder in folders if StoredRun(folder).result is None]
+    done = sum(len(StoredRun(folder).rows) for folder in folders if is_run(folder))
     context = multiprocessing.get_context("spawn")
     rounds, stop = context.Value("q", done), context.Value("b", 0)
     workers = max(1, min(jobs or os.cpu_count() or 1, len(missing)))
     with ProcessPoolExecutor(workers, context, _start_worker, (rounds, stop)) as pool:
         with ctrl_c_is_ours():
-            futures = [pool.submit(_play, str(folder / name)) for name in missing]
+            futures = [pool.submit(_play, str(folder)) for folder in missing]
         try:
             wait(futures, lambda: progress(rounds.value))
         except BaseException:
@@ -229,7 +234,7 @@ def execute(
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     progress(rounds.value)
-    return [StoredRun(folder / name) for name in comparison.runs]
+    return [StoredRun(folder) for folder in folders]
 
 
 def wait(futures: list[Future[None]], tick: Callable[[], object]) -> None:

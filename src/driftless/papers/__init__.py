@@ -1,1 +1,28 @@
-"""What the papers printed, as data, and the same numbers derived by driftless."""
+"""The papers: every experiment as data, and `driftless reproduce` with a verdict for every claim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from driftless.errors import unknown
+from driftless.papers.adabest import ADABEST
+from driftless.papers.experiment import Experiment, Paper
+
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (ADABEST,)}
+
+
+def chosen(names: Sequence[str]) -> list[tuple[Paper, Experiment]]:
+    """ "adabest" is all experiments of the paper, "adabest/figure-1" is one."""
+    found: list[tuple[Paper, Experiment]] = []
+    for name in names:
+        paper, slash, experiment = name.partition("/")
+        if paper not in PAPERS:
+            raise unknown("paper", paper, PAPERS)
+        of = {one.name: one for one in PAPERS[paper].experiments}
+        if slash and experiment not in of:
+            raise unknown(f"experiment of paper '{paper}'", experiment, of)
+        found += [(PAPERS[paper], one) for one in ([of[experiment]] if slash else of.values())]
+    return found
+
+
+__all__ = ["PAPERS", "Experiment", "Paper", "chosen"]
