@@ -7,7 +7,7 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 CORE := torch numpy pydantic typer rich safetensors matplotlib plotly jinja2 pooch PIL
-DEV := pytest hypothesis xdist ruff pyright optuna tensorboard mlflow
+DEV := pytest hypothesis xdist ruff pyright optuna tensorboard mlflow h5py
 
 # $(call complete,modules): "yes" when .venv can find them, and finds driftless in this directory. Imports none: 50 ms.
 complete = $(shell $(BIN)/python -c 'import os, sys; from importlib.util import find_spec; here = find_spec("driftless"); \

@@ -32,6 +32,7 @@ from driftless.algorithms import (
     ScaffoldSlim,
 )
 from driftless.data import Cyclic, Doubling
+from driftless.models import MODELS
 
 
 def regression() -> Federation:
@@ -155,7 +156,7 @@ def test_clipping_wraps_an_instance_and_nothing_else(inner: object):
 
 
 def test_a_misspelt_model_is_answered_with_the_nearest_name():
-    refused("unknown model 'lineer'", "did you mean 'linear'?", "Allowed: cnn, linear, logistic, mlp", model="lineer")
+    refused("unknown model 'lineer'", "did you mean 'linear'?", f"Allowed: {', '.join(sorted(MODELS))}", model="lineer")
 
 
 def test_a_model_must_be_a_name_or_a_module():

@@ -45,6 +45,7 @@ Callbacks = Annotated[
     typer.Option("--callback", metavar="FILE.py:CLASS", help="Your own Callback.", show_default=False),
 ]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Runs at the same time. Default: the number of cores.")]
+REPRODUCED = Path("runs") / "reproduce"
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 
 

@@ -123,9 +123,9 @@ def hyper_parameters(cls: type[Algorithm]) -> str:
 
 
 def datasets_table() -> Table:
-    table = Table("name", "what", "options (defaults)", box=None, padding=(0, 1))
+    table = Table("name", "what", "files", "options (defaults)", box=None, padding=(0, 1))
     for name, source in DATASETS.items():
-        table.add_row(name, source.summary, parameters(source.options))
+        table.add_row(name, source.summary, source.files, parameters(source.options))
     return table
 
 
@@ -137,7 +137,9 @@ def partitions_table() -> Table:
 
 
 def models_table() -> Table:
-    table = Table("name", "what", box=None, padding=(0, 1))
+    table = Table(box=None, padding=(0, 1))
+    table.add_column("name", no_wrap=True)
+    table.add_column("what", overflow="fold")
     for name, builder in MODELS.items():
         table.add_row(name, (inspect.getdoc(builder) or "").splitlines()[0])
     return table

@@ -15,6 +15,7 @@ from driftless.algorithm import Algorithm, Vector, base_server_lr
 from driftless.algorithms import ALGORITHMS
 from driftless.data.federation import Federation
 from driftless.data.sampling import Cohort, as_schedule
+from driftless.engine.augment import check_images
 from driftless.engine.batches import check_steps
 from driftless.engine.choose import EngineSettings
 from driftless.engine.flat import FlatModel
@@ -138,8 +139,12 @@ def prepare(
     dtype: torch.dtype,
     server: ServerSchedule | None,
     inference: str | None,
+    weights: str | None = None,
 ) -> tuple[Simulation, nn.Module]:
-    """Check all that can be checked before any work, and put the run together."""
+    """Check all that can be checked before any work, and put the run together.
+
+    `weights`: a file with the parameters at which a model given by its name begins.
+    """
     algorithm = as_algorithm(algorithm)
     check_types(federation, model, local, server)
     local = LocalTraining(**algorithm.local_must_be) if local is None else local  # pyright: ignore[reportArgumentType]
@@ -153,16 +158,18 @@ def prepare(
     schedule.check(federation.clients, rounds)
     check_no_empty_client(federation)
     check_steps(local, federation.sizes)
+    check_images(local.augment, federation.inputs)
     if not server.is_constant:
         base_server_lr(algorithm)
     module = as_module(model, federation, seed)
+    notices = () if weights is None else models.load_weights(module, weights)
     flat = FlatModel(module, dtype)
     federation = federation.to(dtype)
     loss = default_loss(federation.targets) if loss is None else loss
     check_fit(flat, federation, loss)
     simulation = Simulation(
         algorithm, federation, flat, local, schedule, loss, weighting or algorithm.weighting, seed, engine, rounds,
-        server, inference,
+        server, inference, notices,
     )  # fmt: skip
     return simulation, module
 
@@ -183,7 +190,7 @@ def as_algorithm(algorithm: Algorithm | str) -> Algorithm:
 def as_module(model: nn.Module | str, federation: Federation, seed: int) -> nn.Module:
     if isinstance(model, nn.Module):
         return model
-    return models.build(model, federation.input_shape, federation.classes, seed)
+    return models.build(model, federation.input_shape, federation.classes, seed, federation.target_shape)
 
 
 def check_types(federation: object, model: object, local: object, server: object) -> None:
@@ -219,7 +226,8 @@ def check_rounds_and_seed(rounds: int, seed: int) -> None:
 @torch.no_grad()
 def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> None:
     """One forward pass on two examples: does the model take the inputs, do its outputs fit the targets?"""
-    inputs, targets = federation.inputs[:2], federation.targets[:2]
+    rows = telling_examples(federation.inputs)
+    inputs, targets = federation.inputs[rows], federation.targets[rows]
     try:
         with torch_stream(0, "fit"):
             outputs = model.evaluate(model.initial, inputs)
@@ -244,6 +252,14 @@ def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> None:
             "Change the model's last layer."
         )
     check_loss(loss, outputs, targets)
+
+
+def telling_examples(inputs: Tensor) -> list[int]:
+    """The first two examples; of tokens, those with the smallest and the largest: is the vocabulary large enough?"""
+    if inputs.is_floating_point() or inputs.numel() == 0:
+        return list(range(len(inputs[:2])))
+    each = inputs.reshape(len(inputs), -1)
+    return [int(each.amin(1).argmin()), int(each.amax(1).argmax())]
 
 
 def check_loss(loss: Loss, outputs: Tensor, targets: Tensor) -> None:

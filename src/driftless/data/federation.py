@@ -140,6 +140,10 @@ class Federation:
     def input_shape(self) -> tuple[int, ...]:
         return tuple(self.inputs.shape[1:])
 
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        return tuple(self.targets.shape[1:])
+
     def client(self, i: int) -> tuple[Tensor, Tensor]:
         """The examples of client i, as views."""
         if not 0 <= i < self.clients:

@@ -19,7 +19,7 @@ from torch.func import vmap
 
 from driftless.algorithm import Client, Message, Round, Vector
 from driftless.data.federation import Federation
-from driftless.engine import batches
+from driftless.engine import augment, batches
 from driftless.engine.batches import BlockPlan, Plan
 from driftless.engine.dropout import fold
 from driftless.engine.local import Batch, Gradient, LocalStep, Progress, Trained
@@ -185,7 +185,8 @@ class SingleRunner(Runner):
         now = self.replay.series(("begin", name), self._begin(given, r), fixed)([], [])
         now = [value.clone() for value in now]
         advance = self.replay.series(("step", name), self._advance(given, r, parts), fixed, in_place=True)
-        for batch in islice(self._batches(client, plan, t, "dropout"), limit):
+        moves = moves_of(self.facts, [client], t, [plan])
+        for batch in islice(self._batches(client, plan, t, "dropout", moves), limit):
             now = advance(now, batch)
         result = self.replay.series(("finish", name), self._finish(given, r), fixed)([], now)
         progress: Progress = with_leaves(self._trees["progress"], now)
@@ -203,18 +204,27 @@ class SingleRunner(Runner):
             now = add(now, [x.new_tensor(count / size), *batch])
         return self._regularise([], now, [x])[0]
 
-    def _batches(self, client: int, plan: Plan, t: int, purpose: str) -> Iterator[list[Tensor]]:
+    def _batches(
+        self, client: int, plan: Plan, t: int, purpose: str, moves: Tensor | None = None
+    ) -> Iterator[list[Tensor]]:
         federation = self.facts.federation
         key = dropout_keys(self.facts, np.array([client]), t, purpose)
         index = torch.from_numpy(plan.index + federation.offsets[client])
         for k, (rows, count) in enumerate(zip(index, plan.count.tolist(), strict=True)):
             rows = rows[:count]
             batch = [federation.inputs.index_select(0, rows), federation.targets.index_select(0, rows)]
+            if moves is not None:
+                batch[0] = augment.moved(batch[0], moves[k, 0, :count])
             yield batch if key is None else [*batch, fold(key[0], k)]
 
 
 class BlockRunner(Runner):
     """All clients of a block at once."""
+
+    def __init__(self, facts: RunFacts) -> None:
+        super().__init__(facts)
+        self.room = 0
+        """Bytes that augmenting the largest minibatch needed."""
 
     def gradients(self, work: Work, x: Vector) -> Tensor:
         sizes = self.facts.federation.sizes[work.clients]
@@ -239,7 +249,8 @@ class BlockRunner(Runner):
         now = [value.clone(memory_format=torch.contiguous_format) for value in now]
         finished = (stacked.count == 0).sum(0).tolist()
         series: dict[int, Series] = {}  # by the number of clients that have finished
-        for k, batch in enumerate(islice(self._batches(work, stacked, "dropout"), limit)):
+        moves = moves_of(self.facts, work.clients.tolist(), work.t, plans)
+        for k, batch in enumerate(islice(self._batches(work, stacked, "dropout", moves), limit)):
             start = rows_from(len(plans), finished[k])
             if finished[k] not in series:
                 parts = Parts(stacked.padded, self.facts.uses_dropout, mask=finished[k] > start)
@@ -276,7 +287,9 @@ class BlockRunner(Runner):
 
         return self.replay.series(name, lifted, fixed, in_place)
 
-    def _batches(self, work: Work, stacked: BlockPlan, purpose: str) -> Iterator[list[Tensor]]:
+    def _batches(
+        self, work: Work, stacked: BlockPlan, purpose: str, moves: Tensor | None = None
+    ) -> Iterator[list[Tensor]]:
         """Stacked minibatches, step by step."""
         federation = self.facts.federation
         clients, steps, width = stacked.index.shape
@@ -290,6 +303,9 @@ class BlockRunner(Runner):
                 source.index_select(0, index[k]).view(clients, width, *source.shape[1:])
                 for source in (federation.inputs, federation.targets)
             ]
+            if moves is not None:
+                batch[0] = augment.moved(batch[0], moves[k])
+                self.room = max(self.room, augment.room(batch[0]))
             if weights is not None:
                 batch.append(weights[k])
             if keys is not None:
@@ -312,6 +328,15 @@ def batch_plans(facts: RunFacts, clients: list[int], t: int) -> list[Plan]:
     training, sizes = facts.step.training, facts.federation.sizes[clients].tolist()
     rngs = streams(facts.seed, "batches", t, clients)
     return [batches.plan(training, size, rng) for size, rng in zip(sizes, rngs, strict=True)]
+
+
+def moves_of(facts: RunFacts, clients: list[int], t: int, plans: list[Plan]) -> Tensor | None:
+    """How the images of all minibatches are moved, [steps, clients, width, 3]; None if they are not."""
+    kind = augment.KINDS[facts.step.training.augment]
+    if kind is None:
+        return None
+    rngs = streams(facts.seed, "augment", t, clients)
+    return augment.stack([augment.draw(kind, p.index.shape, rng) for p, rng in zip(plans, rngs, strict=True)])
 
 
 def dropout_keys(facts: RunFacts, clients: np.ndarray, t: int, purpose: str) -> Tensor | None:

@@ -181,8 +181,8 @@ def block_size(settings: EngineSettings, lifted: BlockRunner, cohort: int) -> in
 
 
 def memory_of_a_client(lifted: BlockRunner, cohort: int) -> float:
-    """Bytes, from what a step of a small block was heard to do."""
-    return lifted.replay.memory / min(TRIAL_BLOCK, cohort)
+    """Bytes, from what a step of a small block was heard to do and what its images took to be moved."""
+    return (lifted.replay.memory + lifted.room) / min(TRIAL_BLOCK, cohort)
 
 
 # -------------------------------------------------------------------------------------------------- how fast is which

@@ -16,9 +16,10 @@ from torch import Tensor
 from torch.func import grad_and_value
 
 from driftless.algorithm import Algorithm, Client, Local, Message, Round, Step, Upload, Vector
+from driftless.engine import augment
 from driftless.engine.flat import FlatModel, Parameters
 from driftless.engine.losses import Loss, right, weighted
-from driftless.errors import InputError, check_choice, check_range
+from driftless.errors import InputError, check_choice, check_range, unknown
 
 LAST_BATCH = ("short", "bootstrap", "drop")
 
@@ -31,6 +32,10 @@ class LocalTraining:
     client's examples: "short" takes the remainder as it is, "bootstrap" fills it by drawing again from the client's own
     examples, "drop" leaves it out. Round t uses the learning rate lr * lr_decay^(t-1). The gradient of the loss is
     clipped to `clip_norm` before weight decay is added to it.
+
+    `augment` changes the images of each minibatch at random: "crop-flip" pads an image with 4 zeros on all sides, crops
+    it at a random place to its old size, and mirrors it left-right with probability 1/2; "half-crop-flip" also crops
+    with probability 1/2 only; "flip" only mirrors. Full-batch gradients and evaluations see the images as they are.
     """
 
     lr: float = 0.1
@@ -41,6 +46,7 @@ class LocalTraining:
     weight_decay: float = 0.0
     clip_norm: float | None = None
     lr_decay: float = 1.0
+    augment: str = "none"
 
     def __post_init__(self) -> None:
         if self.epochs is not None and self.steps is not None:
@@ -60,6 +66,8 @@ class LocalTraining:
         if self.clip_norm is not None:
             check_range("local.clip_norm", self.clip_norm, 0, math.inf, low_open=True, high_open=True)
         check_choice("local.last_batch", self.last_batch, LAST_BATCH)
+        if self.augment not in list(augment.KINDS):
+            raise unknown("local.augment", str(self.augment), augment.KINDS)
 
     def lr_at(self, t: int) -> float:
         return self.lr * self.lr_decay ** (t - 1)

@@ -95,6 +95,8 @@ class Simulation:
     schedule: ServerSchedule = field(default_factory=ServerSchedule)
     inference: str | None = None
     """None: the algorithm's own choice."""
+    notices: tuple[str, ...] = ()
+    """What the user should know of how the run was put together."""
 
     def init(self) -> State:
         x = self.model.initial
@@ -117,7 +119,7 @@ class Simulation:
         return RoundPlan(
             choice.runner, self.federation, self.training, self.weighting, choice.block_size, self.model.layers,
             self.seed, self.inference == "clients", choice.threads, self.engine.workers, choice.compiled,
-            choice.notices,
+            (*self.notices, *choice.notices),
         )  # fmt: skip
 
     def step(self, plan: RoundPlan, state: State, crew: Crew | None = None) -> Played:

@@ -39,6 +39,7 @@ def arguments(config: Config) -> dict[str, Any]:
         "algorithm": algorithm_of(config),
         "federation": federation_of(config),
         "model": config.model.name,
+        "weights": config.model.weights,
         "rounds": config.run.rounds,
         "cohort": cohort_of(config),
         "local": local_of(config),

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from driftless.algorithm import Algorithm
 from driftless.data import DATASETS, PARTITIONS
 from driftless.errors import InputError, unknown
-from driftless.experiment.schema import AlgorithmSection, Config, Data, Section
+from driftless.experiment.schema import AlgorithmSection, Config, Data, Model, Section
 from driftless.experiment.user_code import absolute_name, algorithm_class
 
 SECTIONS: dict[str, type[Section]] = {name: type(field.default) for name, field in Config.model_fields.items()}
@@ -61,7 +61,7 @@ def resolve(file: Path | None, overrides: Iterable[str]) -> Resolved:
 
 
 def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
-    """Later layers win. A setting that only makes sense for a replaced algorithm, data set or partition is dropped."""
+    """Later layers win. A setting that only makes sense for a replaced algorithm, model, data set or partition goes."""
     values: Values = {}
     source: dict[str, str] = {}
     for where, layer in layers:
@@ -72,6 +72,8 @@ def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
     check_options(values, source)
     if "algorithm.name" in values:
         values["algorithm.name"] = absolute_name(str(values["algorithm.name"]))
+    if isinstance(values.get("model.weights"), str):  # so that a run can be resumed from another folder
+        values["model.weights"] = str(Path(values["model.weights"]).resolve())
     demand_of_algorithm(values, source)
     fill_in_defaults(values, source)
     config = validated(values, source)
@@ -130,7 +132,7 @@ def chosen(config: Config) -> Values:
 
 
 def obsolete(values: Values, layer: Values) -> list[str]:
-    """Settings that only make sense for an algorithm, a data set or a partition that the new layer replaces.
+    """Settings that only make sense for an algorithm, a model, a data set or a partition that the new layer replaces.
 
     Also epochs where the layer sets steps, and the reverse: they exclude each other.
     """
@@ -149,6 +151,8 @@ def obsolete(values: Values, layer: Values) -> list[str]:
         kept = data_options({**values, **layer})
         old = PARTITIONS[values["data.partition"]].options
         gone += [f"data.{name}" for name in old if f"data.{name}" in values and name not in kept]
+    if replaced("model.name", Model().name):
+        gone += [key for key in values if key == "model.weights"]
     for one, other in (("local.epochs", "local.steps"), ("local.steps", "local.epochs")):
         if one in layer and other in values and other not in layer:
             gone.append(other)

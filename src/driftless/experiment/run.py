@@ -43,6 +43,8 @@ from driftless.experiment.stored import (
 
 DECIDED = "decided at the start"
 """The source of a setting that was left open and that this machine has settled."""
+ADDED = {("local", "augment"): "none", ("model", "weights"): None}
+"""Settings that older runs do not have, and the value that does what was done before: those runs can be resumed."""
 LISTED = ("torch", "numpy", "safetensors")
 
 
@@ -91,7 +93,7 @@ def resume(
                 f"the run in '{directory}' has ended already; look at it with: {command('report', directory)}"
             )
         config = with_workers(resolve(directory / CONFIG, []).config, workers)
-        simulation = simulation_of(config)
+        simulation = simulation_of(without_weights(directory, config))
         session = Session(directory, config, simulation, simulation.plan(), tuple(callbacks))
         loaded = session.checkpoints.load(simulation.init())
         if loaded is None:
@@ -99,6 +101,13 @@ def resume(
         for problem in loaded.damaged:
             tell(problem)
         return session.run(loaded.state, loaded.positions), loaded.damaged
+
+
+def without_weights(directory: Path, config: Config) -> Config:
+    """A run with a checkpoint needs no file of weights: its x is newer. Only the mean over all clients contains x^0."""
+    if config.server.inference == "clients" or not any((directory / CHECKPOINT).glob("manifest-*.json")):
+        return config
+    return config.model_copy(update={"model": config.model.model_copy(update={"weights": None})})
 
 
 def with_workers(config: Config, workers: int | None) -> Config:
@@ -259,6 +268,9 @@ def fingerprint(config: Config) -> str:
     settings = config.model_dump()
     for section, key in (("run", "checkpoint_every"), ("run", "output"), ("engine", "workers"), ("engine", "memory")):
         settings[section].pop(key)
+    for (section, key), before in ADDED.items():
+        if settings[section][key] == before:
+            settings[section].pop(key)
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 

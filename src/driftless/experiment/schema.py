@@ -25,6 +25,7 @@ class Data(Section):
 
 class Model(Section):
     name: str = "mlp"
+    weights: str | None = None
 
 
 class AlgorithmSection(Section):
@@ -44,6 +45,7 @@ class Local(Section):
     weight_decay: float = 0.0
     clip_norm: float | None = None
     lr_decay: float = 1.0
+    augment: str = "none"
 
 
 class Server(Section):

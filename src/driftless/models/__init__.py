@@ -1,4 +1,7 @@
-"""The models that are known by name. Any other `nn.Module` can be given to `driftless.simulate` as it is."""
+"""The models that are known by name. Any other `nn.Module` can be given to `driftless.simulate` as it is.
+
+None has BatchNorm: it would tie a client's result to its batches, and its statistics are not parameters.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,52 @@ from torch import nn
 
 from driftless.engine.random import torch_stream
 from driftless.errors import unknown
-from driftless.models.cnn import cnn
+from driftless.models.cnn import cnn, cnn_adabest, cnn_emnist, cnn_fedgbo_cifar, cnn_fedgbo_femnist, lenet
 from driftless.models.linear import linear, logistic
 from driftless.models.mlp import mlp
+from driftless.models.mobilenet import mobilenet_v2
+from driftless.models.recurrent import gru_fedgbo, lstm_ghbm, lstm_large_cohort, lstm_stackoverflow
+from driftless.models.resnet import resnet_18, resnet_20
+from driftless.models.suits import Task
+from driftless.models.vit import vit_b16
+from driftless.models.weights import load_weights as load_weights
 
-Builder = Callable[[tuple[int, ...], int | None], nn.Module]  # (shape of one input, classes or None for regression)
+Builder = Callable[[Task], nn.Module]
 
 MODELS: dict[str, Builder] = {
     "linear": linear,
     "logistic": logistic,
     "mlp": mlp,
     "cnn": cnn,
+    "cnn-adabest": cnn_adabest,
+    "cnn-fedgbo-cifar": cnn_fedgbo_cifar,
+    "cnn-fedgbo-femnist": cnn_fedgbo_femnist,
+    "cnn-emnist": cnn_emnist,
+    "lenet": lenet,
+    "resnet-18": resnet_18,
+    "resnet-20": resnet_20,
+    "mobilenet-v2": mobilenet_v2,
+    "vit-b16": vit_b16,
+    "gru-fedgbo": gru_fedgbo,
+    "lstm-ghbm": lstm_ghbm,
+    "lstm-large-cohort": lstm_large_cohort,
+    "lstm-stackoverflow": lstm_stackoverflow,
 }
 
 
-def build(name: str, input_shape: tuple[int, ...], classes: int | None, seed: int = 0) -> nn.Module:
-    """The named model for inputs of this shape, its parameters drawn from `seed` alone."""
+def build(
+    name: str,
+    input_shape: tuple[int, ...],
+    classes: int | None,
+    seed: int = 0,
+    target_shape: tuple[int, ...] = (),
+) -> nn.Module:
+    """The named model for inputs and targets of these shapes, its parameters drawn from `seed` alone.
+
+    `classes`: None for regression, the size of the vocabulary for text. `target_shape`: () for one label an example,
+    (length,) for a label at each step of a sequence.
+    """
     if name not in MODELS:
         raise unknown("model", name, MODELS)
     with torch_stream(seed, "model"), torch.device("cpu"):
-        return MODELS[name](tuple(input_shape), classes)
+        return MODELS[name](Task(tuple(input_shape), classes, tuple(target_shape)))

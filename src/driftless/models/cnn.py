@@ -1,21 +1,19 @@
-"""Convolutional networks. No normalisation layers: they would tie a client's result to its batches."""
+"""Convolutional networks without normalisation layers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from torch import nn
 
-from driftless.errors import InputError
-from driftless.models.suits import need_classes
+from driftless.models.keras import start_as_keras
+from driftless.models.suits import Task, need_classes, need_image
 
 
-def cnn(input_shape: tuple[int, ...], classes: int | None) -> nn.Module:
-    """Two 3x3 convolutions (16, 32 channels) with pooling, then 64 hidden units, for images."""
-    if len(input_shape) != 3 or min(input_shape[1:]) < 4:
-        raise InputError(
-            f"model 'cnn' needs images of shape (channels, height, width), height and width at least 4, "
-            f"got inputs of shape {input_shape}; use model 'mlp' for other inputs."
-        )
-    channels, height, width = input_shape
+def cnn(task: Task) -> nn.Module:
+    """Two 3x3 convolutions (16, 32 channels) with pooling, then 64 hidden units."""
+    channels, height, width = need_image("cnn", task, least=4)
     return nn.Sequential(
         nn.Conv2d(channels, 16, kernel_size=3, padding=1),
         nn.ReLU(),
@@ -26,5 +24,62 @@ def cnn(input_shape: tuple[int, ...], classes: int | None) -> nn.Module:
         nn.Flatten(),
         nn.Linear(32 * (height // 4) * (width // 4), 64),
         nn.ReLU(),
-        nn.Linear(64, need_classes("cnn", classes)),
+        nn.Linear(64, need_classes("cnn", task)),
     )
+
+
+def cnn_adabest(task: Task) -> nn.Module:
+    """AdaBest, CIFAR: two 5x5 convolutions of 64, then 394 and 192 hidden units."""
+    # 394 is the paper's number; FedDyn, whose network it says it takes, has 384.
+    return pooled("cnn-adabest", task, (64, 64), kernel=5, hidden=(394, 192))
+
+
+def lenet(task: Task) -> nn.Module:
+    """GHBM, CIFAR: two 5x5 convolutions of 64, then 384 and 192 hidden units."""
+    return pooled("lenet", task, (64, 64), kernel=5, hidden=(384, 192))
+
+
+def cnn_fedgbo_cifar(task: Task) -> nn.Module:
+    """FedGBO, CIFAR-100: 3x3 convolutions of 32 and 64, then 512 hidden units."""
+    return pooled("cnn-fedgbo-cifar", task, (32, 64), kernel=3, hidden=(512,))
+
+
+def cnn_fedgbo_femnist(task: Task) -> nn.Module:
+    """FedGBO, FEMNIST: the layers of 'cnn-fedgbo-cifar'."""
+    return pooled("cnn-fedgbo-femnist", task, (32, 64), kernel=3, hidden=(512,))
+
+
+def pooled(name: str, task: Task, widths: Sequence[int], kernel: int, hidden: Sequence[int]) -> nn.Module:
+    """Convolutions without padding, each with ReLU and 2x2 max-pooling, then fully connected layers."""
+    least = 1
+    for _ in widths:
+        least = 2 * least + kernel - 1
+    channels, *sides = need_image(name, task, least)
+    parts: list[nn.Module] = []
+    for before, after in pairwise((channels, *widths)):
+        parts += [nn.Conv2d(before, after, kernel), nn.ReLU(), nn.MaxPool2d(2)]
+        sides = [(side - kernel + 1) // 2 for side in sides]
+    parts.append(nn.Flatten())
+    units = (widths[-1] * sides[0] * sides[1], *hidden)
+    for before, after in pairwise(units):
+        parts += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*parts, nn.Linear(units[-1], need_classes(name, task)))
+
+
+def cnn_emnist(task: Task) -> nn.Module:
+    """Large cohorts, EMNIST: 3x3 convolutions of 32, 64, 128 hidden units, dropout."""
+    channels, height, width = need_image("cnn-emnist", task, least=6)
+    module = nn.Sequential(
+        nn.Conv2d(channels, 32, kernel_size=3),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, kernel_size=3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Dropout(0.25),
+        nn.Flatten(),
+        nn.Linear(64 * ((height - 4) // 2) * ((width - 4) // 2), 128),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(128, need_classes("cnn-emnist", task)),
+    )
+    return start_as_keras(module)

@@ -7,18 +7,18 @@ from math import prod
 from torch import nn
 
 from driftless.errors import InputError
-from driftless.models.suits import need_classes
+from driftless.models.suits import Task, need_classes
 
 
-def linear(input_shape: tuple[int, ...], classes: int | None) -> nn.Module:
+def linear(task: Task) -> nn.Module:
     """Linear regression without bias: one number per example."""
-    if classes is not None:
+    if task.classes is not None:
         raise InputError(
-            f"model 'linear' predicts one number, but this data has {classes} classes; use model 'logistic'."
+            f"model 'linear' predicts one number, but this data has {task.classes} classes; use model 'logistic'."
         )
-    return nn.Sequential(nn.Flatten(), nn.Linear(prod(input_shape), 1, bias=False), nn.Flatten(0))  # [B, 1] -> [B]
+    return nn.Sequential(nn.Flatten(), nn.Linear(prod(task.input_shape), 1, bias=False), nn.Flatten(0))  # [B, 1] -> [B]
 
 
-def logistic(input_shape: tuple[int, ...], classes: int | None) -> nn.Module:
+def logistic(task: Task) -> nn.Module:
     """Multinomial logistic regression: one linear layer with bias."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(prod(input_shape), need_classes("logistic", classes)))
+    return nn.Sequential(nn.Flatten(), nn.Linear(prod(task.input_shape), need_classes("logistic", task)))

@@ -6,15 +6,15 @@ from math import prod
 
 from torch import nn
 
-from driftless.models.suits import need_classes
+from driftless.models.suits import Task, need_classes
 
 
-def mlp(input_shape: tuple[int, ...], classes: int | None) -> nn.Module:
+def mlp(task: Task) -> nn.Module:
     """Two hidden layers of 100 units with ReLU, as in AdaBest."""
-    classes = need_classes("mlp", classes)
+    classes = need_classes("mlp", task)
     return nn.Sequential(
         nn.Flatten(),
-        nn.Linear(prod(input_shape), 100),
+        nn.Linear(prod(task.input_shape), 100),
         nn.ReLU(),
         nn.Linear(100, 100),
         nn.ReLU(),

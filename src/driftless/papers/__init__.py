@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from driftless.errors import unknown
 from driftless.papers.adabest import ADABEST
 from driftless.papers.experiment import Experiment, Paper
+from driftless.papers.large_cohort import LARGE_COHORT
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (ADABEST,)}
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (ADABEST, LARGE_COHORT)}
 
 
 def chosen(names: Sequence[str]) -> list[tuple[Paper, Experiment]]:

@@ -20,6 +20,11 @@ RESULTS = Path(__file__).parent / "results"
 MOST_CHECKS = 6
 COLORS = {"reproduced": "green", "partly": "yellow", "contradicted": "red", "not testable here": "dim"}
 
+HOW_JUDGED = (
+    "Every rule below was written before the run. Of a claim's checks, all (or the stated share) must hold for "
+    "*reproduced*, at least half for *partly*; otherwise it is *contradicted*."
+)
+
 Record = Mapping[str, Any]
 
 
@@ -49,8 +54,7 @@ def page(paper: Paper, docs: Path) -> str:
     records = {one.name: published(paper, one) for one in paper.experiments}
     lines = [f"# {paper.title}", "", paper.citation, ""]
     lines += [f"**{tally_text(paper)}**", ""]
-    lines += ["Every rule below was written before the run. Of a claim's checks, all (or the stated share) must hold for",
-              "*reproduced*, at least half for *partly*; otherwise it is *contradicted*.", ""]  # fmt: skip
+    lines += [HOW_JUDGED, ""]
     lines += [f"- {note}" for note in paper.notes] + [""] * bool(paper.notes)
     lines += ["| experiment | place | state |", "|---|---|---|"]
     for one in paper.experiments:
@@ -66,16 +70,15 @@ def section(paper: Paper, experiment: Experiment, stored: Record | None, docs: P
     setup = experiment.small
     lines += ["```sh", f"driftless reproduce {paper.name}/{experiment.name} --scale small", "```", ""]
     if stored and stored["runs"]:
-        lines += [f"{stored['date']}, commit `{(stored['commit'] or 'unknown')[:10]}`: {stored['runs']} runs, "
-                  f"{stored['seeds']} seed{'s' * (stored['seeds'] != 1)} each, {duration(stored['seconds'])} of one core.",
-                  ""]  # fmt: skip
+        lines += [f"{made(stored)}: {plural(stored['runs'], 'run')}, {plural(stored['seeds'], 'seed')}, "
+                  f"{duration(stored['seconds'])} of one core.", ""]  # fmt: skip
     elif stored:
-        lines += [f"{stored['date']}, commit `{(stored['commit'] or 'unknown')[:10]}`.", ""]
+        lines += [f"{made(stored)}.", ""]
     if setup and setup.reduced:
         lines += [f"**Reduced:** {setup.reduced}", ""]
     if stored and stored["cells"] and experiment.measure:
         lines += [experiment.measure.title.capitalize() + ":", ""]
-        lines += markdown(number_table(experiment, stored)) + [""]
+        lines += [*markdown(number_table(experiment, stored)), ""]
     figure = Path("figures") / f"{paper.name}-{experiment.name}.png"
     if (docs / figure).exists():
         lines += [f"![{experiment.title}]({figure})", ""]
@@ -157,6 +160,14 @@ def anchor(text: str) -> str:
     return kept.replace(" ", "-")
 
 
+def made(stored: Record) -> str:
+    return f"{stored['date']}, commit `{(stored['commit'] or 'unknown')[:10]}`"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
@@ -174,7 +185,7 @@ def tally(paper: Paper) -> Counter[str]:
 def tally_text(paper: Paper) -> str:
     counts = tally(paper)
     parts = [f"{counts[verdict]} {verdict}" for verdict in (*VERDICTS, "not run yet") if counts[verdict]]
-    return f"{sum(counts.values())} claims: {', '.join(parts)}."
+    return f"{plural(sum(counts.values()), 'claim')}: {', '.join(parts)}."
 
 
 def state_text(experiment: Experiment, stored: Record | None) -> str:

@@ -56,7 +56,7 @@ def curves(
     """A metric over the rounds, one line a cell; a panel for each value of the place `by`."""
     panels: list[Panel] = []
     for value in outcome.places(by, **at) if by else [None]:
-        chosen = outcome.pick(**at, **({by: value} if by and value is not None else {}))
+        chosen = outcome.pick(**{**at, **place_of(by, value)})
         lines = []
         for one in chosen:
             if not any(key in run.metrics for run in one.runs):
@@ -76,16 +76,20 @@ def sweep(
     """A measure over the numbers at place `x`, one line for each value of the place `line`."""
     panels: list[Panel] = []
     for value in outcome.places(by, **at) if by else [None]:
-        where = {**at, **({by: value} if by and value is not None else {})}
+        where = {**at, **place_of(by, value)}
         lines = []
         for name in outcome.places(line, **where):
-            points = [one for one in outcome.pick(**where, **{line: name}) if x in one.cell.at]
+            points = [one for one in outcome.pick(**{**where, line: name}) if x in one.cell.at]
             numbers = [measure(one) for one in points]
             spread = [number.std or 0.0 for number in numbers] if any(n.std for n in numbers) else None
             places = [float(one.cell.at[x]) for one in points]
             lines.append(Line(place_text(line, name), places, [number.mean for number in numbers], spread))
         panels.append(Panel(place_text(by, value), x, measure.title, tuple(lines), log_x, log_y, marks=True))
     return panels
+
+
+def place_of(name: str | None, value: Place | None) -> dict[str, Place]:
+    return {} if name is None or value is None else {name: value}
 
 
 def place_text(name: str | None, value: Place | None) -> str:

@@ -34,7 +34,6 @@ from driftless.papers.figure import draw
 from driftless.papers.outcome import Measure, Missing, Outcome, Result
 from driftless.report.curves import Run
 
-FOLDER = Path("runs") / "reproduce"
 RESULT, FIGURE = "result.json", "figure.png"
 PARTLY = 0.5
 SMOKE_REASON = "the smoke scale only shows that it runs"
@@ -73,7 +72,7 @@ class Planned(NamedTuple):
 
 
 def reproduce(
-    paper: Paper, experiment: Experiment, scale: Scale, output: Path = FOLDER, jobs: int | None = None,
+    paper: Paper, experiment: Experiment, scale: Scale, output: Path, jobs: int | None = None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> Reproduced:  # fmt: skip
     """Everything that ran before with the same settings, for whichever experiment, is used again."""

@@ -88,9 +88,9 @@ def describe_local(settings: Settings) -> dict[str, str]:
     parts["length"] = f"{epochs} epochs" if epochs else f"{steps} steps" if steps else "one epoch"
     parts["batch size"] = f"batches of {batch}" if batch else "full batch"
     parts |= {"lr decay": f"lr decay {short(get('local.lr_decay'))}"} if get("local.lr_decay", 1.0) != 1.0 else {}
-    return parts | (
-        {"weight decay": f"weight decay {short(get('local.weight_decay'))}"} if get("local.weight_decay") else {}
-    )
+    parts |= {"weight decay": f"weight decay {short(get('local.weight_decay'))}"} if get("local.weight_decay") else {}
+    augment = get("local.augment", "none")
+    return parts | ({"augmentation": f"{augment} augmentation"} if augment != "none" else {})
 
 
 def cohort_text(cohort: object) -> str:

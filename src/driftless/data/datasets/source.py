@@ -34,6 +34,15 @@ class DataSource:
     load: Callable[..., Examples] | Callable[..., Federation]
     summary: str
     provides: tuple[Literal["users", "coarse"], ...] = ()  # declared, so that a partition is checked before a download
+    is_here: Callable[[], bool] | None = None  # None: it needs no files
+    download: str = ""  # how much is downloaded if it is not here; "": it cannot be downloaded
+
+    @property
+    def files(self) -> str:
+        """Where its files are, in a few words."""
+        if self.is_here is None:
+            return "included"
+        return "here" if self.is_here() else f"downloads {self.download}" if self.download else "not here"
 
     @property
     def has_clients(self) -> bool:

@@ -35,7 +35,7 @@ def cost_table(
         chosen = {name: cls() for name, cls in ALGORITHMS.items()}
     federation = load(data)
     example = federation.inputs[:1], federation.targets[:1]
-    module = build(model, tuple(federation.inputs.shape[1:]), federation.classes)
+    module = build(model, federation.input_shape, federation.classes, target_shape=federation.target_shape)
     work = {"steps": steps, "batch_size": batch_size, "examples": examples, "dtype": dtype}
     return [measured(name, algorithm, module, example, work) for name, algorithm in chosen.items()]
 

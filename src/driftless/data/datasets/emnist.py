@@ -1,0 +1,87 @@
+"""EMNIST Letters: handwritten letters, 28x28 pixels, and its first ten letters, called EMNIST-L in federated papers.
+
+Cohen, Afshar, Tapson and van Schaik, EMNIST: an extension of MNIST to handwritten letters, 2017.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from driftless.data.datasets import idx
+from driftless.data.datasets.archive import zip_member
+from driftless.data.datasets.images import Scale, as_inputs, as_labels, check_options
+from driftless.data.datasets.source import Examples
+from driftless.data.fetch import RemoteFile, are_here, find, obtain
+
+SOURCE = (
+    "EMNIST Letters, G. Cohen, S. Afshar, J. Tapson and A. van Schaik, 2017, arXiv:1702.05373, "
+    "from NIST Special Database 19; no licence is stated"
+)
+SCALE = Scale((0.1722,), (0.3309,))
+LETTERS = 26
+_MD5 = "58c8d27c78d21e728a6bc7b3cc06412e"
+ARCHIVE = (
+    RemoteFile(
+        "gzip.zip",
+        "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip",
+        md5=_MD5,
+        advice="its four members emnist-letters-*-ubyte.gz are enough",
+    ),
+    RemoteFile("emnist.zip", None, md5=_MD5),
+    RemoteFile("EMNIST/raw/gzip.zip", None, md5=_MD5),
+)
+"""All of EMNIST as published; 562 MB."""
+_SUMS = {  # where known; of the packed files
+    "emnist-letters-train-images-idx3-ubyte": "6288f418a917e007bf5fddb823a2dc7a5c6a35031401b93292a539cb12bd881f",
+    "emnist-letters-test-images-idx3-ubyte": "50f0e93d75b99b463e9760b8345866f22587fa2c2fba472730a5ba09c693412d",
+}
+
+
+def load_letters(normalize: str = "dataset") -> Examples:
+    return _load(LETTERS, normalize)
+
+
+def load_l(normalize: str = "dataset") -> Examples:
+    return _load(10, normalize)
+
+
+def is_here() -> bool:
+    return are_here("emnist", ARCHIVE) or are_here("emnist", *(_forms(part) for part in _parts("train", "test")))
+
+
+def _load(letters: int, normalize: str) -> Examples:
+    """Only the first so many letters."""
+    check_options(normalize)
+    inputs, targets = _split("train", letters, normalize)
+    return Examples(inputs, targets, SOURCE, test=_split("test", letters, normalize), classes=letters)
+
+
+def _split(split: str, letters: int, normalize: str) -> tuple[Tensor, Tensor]:
+    (images, _), (numbers, where) = (_read(part, 3 if "images" in part else 1) for part in _parts(split))
+    labels = as_labels(numbers.astype(np.int64) - 1, LETTERS, len(images), where)  # the file counts from 1
+    chosen = labels < letters
+    upright = images[chosen].transpose(0, 2, 1)  # EMNIST stores its images column by column
+    return as_inputs(upright[:, None], SCALE, normalize), torch.from_numpy(labels[chosen])
+
+
+def _parts(*splits: str) -> list[str]:
+    return [f"emnist-letters-{split}-{kind}-ubyte" for split in splits for kind in ("images-idx3", "labels-idx1")]
+
+
+def _forms(part: str) -> list[RemoteFile]:
+    """The file of one part alone; it is not published so, but many have it from the archive."""
+    packed = RemoteFile(f"{part}.gz", None, sha256=_SUMS.get(part))
+    return [packed, RemoteFile(part, None), RemoteFile(f"EMNIST/raw/{part}", None)]
+
+
+def _read(part: str, dimensions: int) -> tuple[idx.Bytes, str]:
+    """The array, and the name of its file for errors."""
+    files = _forms(part)
+    if find("emnist", *[file.name for file in files]):
+        path = obtain("emnist", *files)
+        return idx.read(path, dimensions), str(path)
+    archive = obtain("emnist", *ARCHIVE)
+    where = f"{archive} (member {part}.gz)"
+    return idx.parse(zip_member(archive, f"{part}.gz"), dimensions, where), where

@@ -1,0 +1,104 @@
+"""FEMNIST: handwritten digits and letters, one client per writer; LEAF's files or those of TensorFlow Federated.
+
+Both publish black ink on a white background, that is 1 for white. Here ink is 1 and the background 0, as in MNIST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from driftless.data.datasets import leaf, tff
+from driftless.data.datasets.source import Examples
+from driftless.data.datasets.users import Array, Part, as_examples, gather
+from driftless.data.fetch import RemoteFile
+from driftless.errors import InputError, check_choice
+
+CLASSES, DIGITS = 62, 10
+EVERY = 5  # a single file of LEAF is in no order of time: every fifth example of a writer is for the test
+TFF = tff.Published(
+    "femnist",
+    RemoteFile("emnist_all.sqlite.lzma", f"{tff.BUCKET}/emnist_all.sqlite.lzma", advice=leaf.advice("femnist")),
+    splits=("all_train", "all_test"),
+    stem="fed_emnist",
+)
+SOURCE = (
+    "FEMNIST, S. Caldas et al., 'LEAF: A Benchmark for Federated Settings', 2018, from EMNIST (G. Cohen et al., 2017) "
+    "and NIST Special Database 19; public domain"
+)
+
+Rows = Iterable[tuple[str, Array, Array]]
+
+
+def load(digits_only: bool = False, source: str = "auto") -> Examples:
+    """digits_only: the classes 0..9 instead of 62. source: "auto" (LEAF's files where they are here), "leaf", "tff"."""
+    check_choice("digits_only", digits_only, (True, False))
+    check_choice("source", source, ("auto", "leaf", "tff"))
+    classes = DIGITS if digits_only else CLASSES
+    train, test = (gather(_of_classes(rows, classes)) for rows in _rows(source))
+    _ink_is_one(train, test)
+    return as_examples(train, test, classes, SOURCE, "the files of data set 'femnist' have no training examples.")
+
+
+def is_here() -> bool:
+    return leaf.are_here("femnist") or TFF.are_here()
+
+
+def _rows(source: str) -> tuple[Rows, Rows]:
+    if source == "leaf" or (source == "auto" and leaf.are_here("femnist")):
+        return _from_leaf(leaf.require("femnist"))
+    files = TFF.locate()
+    return _from_tff(files.train), _from_tff(files.test)
+
+
+def _from_leaf(files: leaf.Files) -> tuple[Rows, Rows]:
+    if files.test is not None:
+        return _leaf_rows(files.train), _leaf_rows(files.test)
+    everything = list(_leaf_rows(files.train))
+    for_test = [np.arange(len(labels)) % EVERY == EVERY - 1 for _, _, labels in everything]
+    train = [(user, x[~rows], y[~rows]) for (user, x, y), rows in zip(everything, for_test, strict=True)]
+    test = [(user, x[rows], y[rows]) for (user, x, y), rows in zip(everything, for_test, strict=True)]
+    return train, test
+
+
+def _leaf_rows(path: Path) -> Iterator[tuple[str, Array, Array]]:
+    for user in leaf.read(path):
+        try:
+            images = np.array(user.x, dtype=np.float32).reshape(len(user.x), 1, 28, 28)
+            labels = np.array(user.y, dtype=np.int64).reshape(len(user.y))
+        except (ValueError, TypeError) as error:
+            raise user.wrong("is not 784 numbers and one label for each image") from error
+        yield user.name, images, labels
+
+
+def _from_tff(part: tff.Part) -> Iterator[tuple[str, Array, Array]]:
+    for name, (pixels, labels) in part.clients("pixels", "label"):
+        try:
+            images = np.asarray(pixels, dtype=np.float32).reshape(len(labels), 1, 28, 28)
+        except ValueError as error:
+            raise InputError(
+                f"the pixels of client '{name}' in {part.path} are not images of 28x28; get the file again."
+            ) from error
+        yield name, images, np.asarray(labels, dtype=np.int64)
+
+
+def _of_classes(rows: Rows, classes: int) -> Iterator[tuple[str, Array, Array]]:
+    for name, images, labels in rows:
+        if len(labels) and not 0 <= labels.min() <= labels.max() < CLASSES:
+            raise InputError(
+                f"writer '{name}' of data set 'femnist' has labels from {labels.min()} to {labels.max()}; "
+                f"FEMNIST's are 0..{CLASSES - 1}: get the file again."
+            )
+        kept = labels < classes
+        yield name, images[kept], labels[kept]
+
+
+def _ink_is_one(train: Part | None, test: Part | None) -> None:
+    """Invert all images, in place, if the first training images are mostly light: there is more background than ink."""
+    if train is not None and train.inputs[:1000].mean() > 0.5:
+        for part in (train, test):
+            if part is not None:
+                torch.sub(1.0, part.inputs, out=part.inputs)

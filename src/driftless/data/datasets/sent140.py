@@ -1,0 +1,170 @@
+"""Sent140: is a tweet positive? One client per account, bags of words for a linear model (FedGBO, appendix B.2).
+
+A bag is the counts of the most frequent words of the training part, divided by their sum, as a linear model needs it;
+a tweet without any of these words is left out. The words are counted in the training part alone: the test part stays
+unseen.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from driftless.data import fetch
+from driftless.data.datasets import leaf
+from driftless.data.datasets.reading import check_room, read_lines
+from driftless.data.datasets.source import Examples
+from driftless.data.datasets.users import Part, as_examples, number_for_test
+from driftless.data.datasets.words import most_frequent
+from driftless.data.tensors import as_count
+from driftless.engine.random import stream
+from driftless.errors import InputError, check_choice
+
+USERS = fetch.RemoteFile("sent140_users.jsonl.gz", None, advice=leaf.advice("sent140"))
+USERS_FORMAT = "a file of tweets by user (user, labels, texts, dates)"
+LABELS = {0: 0, 1: 1, 4: 1}  # Sentiment140 has 4 for positive, LEAF's files have 1
+DATE, TEXT = 1, 4  # places in LEAF's x
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+WORD = re.compile(r"[\w']+|[.,!?;]")
+SOURCE = (
+    "Sentiment140, A. Go, R. Bhayani and L. Huang, 'Twitter Sentiment Classification using Distant Supervision', 2009; "
+    "no licence is stated, research use"
+)
+
+Tweet = tuple[str, str, int]  # (user, text, label)
+Date = tuple[int, int, int, str]
+Dated = list[tuple[Date, Tweet]]  # the tweets of one user
+
+
+def load(
+    words: int = 5000, bag: str = "normalised", min_tweets: int = 1, split: str = "date", source: str = "auto"
+) -> Examples:
+    """bag: "normalised" (counts that sum to 1), "counts" or "binary". min_tweets: users with fewer are left out.
+
+    split: which fifth of a user's tweets is for the test, the last by "date" or a "random" one, the same in every run;
+    LEAF's folders train and test are a split already.
+    source: "auto" (LEAF's files where they are here), "leaf" or "users" (`sent140_users.jsonl.gz`).
+    """
+    as_count("words", words, 1)
+    as_count("min_tweets", min_tweets, 1)
+    check_choice("bag", bag, ("normalised", "counts", "binary"))
+    check_choice("split", split, ("date", "random"))
+    check_choice("source", source, ("auto", "leaf", "users"))
+    if source == "leaf" or (source == "auto" and leaf.are_here("sent140")):
+        train, test = _from_leaf(leaf.require("sent140"), split)
+    else:
+        train, test = _shared_out(_from_users(fetch.obtain("sent140", USERS)), split)
+    train, test = _active(train, test, min_tweets)
+    train_words, test_words = ([words_of(text) for _, text, _ in tweets] for tweets in (train, test))
+    place = {word: i for i, word in enumerate(most_frequent(train_words, words))}
+    number = len(train) + len(test)
+    check_room(4 * words * number, f"the bags of {words} words of {number:,} tweets", "lower words or raise min_tweets")
+    return as_examples(
+        _bags(train, train_words, place, words, bag),
+        _bags(test, test_words, place, words, bag),
+        2,
+        SOURCE,
+        f"no user has min_tweets={min_tweets} tweets; lower it.",
+    )
+
+
+def is_here() -> bool:
+    return leaf.are_here("sent140") or fetch.find("sent140", USERS.name) is not None
+
+
+def words_of(text: str) -> list[str]:
+    return WORD.findall(html.unescape(text).lower())
+
+
+def _bags(tweets: list[Tweet], lists: list[list[str]], place: dict[str, int], words: int, bag: str) -> Part | None:
+    known = [[place[word] for word in tweet if word in place] for tweet in lists]
+    kept = [i for i, columns in enumerate(known) if columns]
+    if not kept:
+        return None
+    rows = np.repeat(np.arange(len(kept)), [len(known[i]) for i in kept])
+    columns = np.array([column for i in kept for column in known[i]], dtype=np.int64)
+    inputs = np.zeros((len(kept), words), dtype=np.float32)
+    np.add.at(inputs, (rows, columns), 1.0)
+    if bag == "binary":
+        np.minimum(inputs, 1.0, out=inputs)
+    elif bag == "normalised":
+        inputs /= inputs.sum(axis=1, keepdims=True)
+    labels = torch.tensor([tweets[i][2] for i in kept], dtype=torch.int64)
+    return Part(torch.from_numpy(inputs), labels, [tweets[i][0] for i in kept])
+
+
+def _active(train: list[Tweet], test: list[Tweet], least: int) -> tuple[list[Tweet], list[Tweet]]:
+    number = Counter(user for user, _, _ in (*train, *test))
+    kept_train, kept_test = ([tweet for tweet in part if number[tweet[0]] >= least] for part in (train, test))
+    return kept_train, kept_test
+
+
+def _from_users(path: Path) -> Iterator[Dated]:
+    for entry in read_lines(path, USERS_FORMAT, ("user", "labels", "texts", "dates")):
+        name, (labels, texts, dates) = str(entry["user"]), (entry[key] for key in ("labels", "texts", "dates"))
+        where = f"user {name} in {path}"
+        if not len(labels) == len(texts) == len(dates):
+            raise InputError(
+                f"{where} has {len(labels)} labels, {len(texts)} texts and {len(dates)} dates; "
+                "give one of each for every tweet."
+            )
+        rows = zip(dates, texts, labels, strict=True)
+        yield [(_date(date, where), (name, text, _label(label, where))) for date, text, label in rows]
+
+
+def _from_leaf(files: leaf.Files, split: str) -> tuple[list[Tweet], list[Tweet]]:
+    if files.test is None:
+        return _shared_out(map(_dated, leaf.read(files.train)), split)
+    train, test = ([tweet for user in leaf.read(path) for tweet in _tweets(user)] for path in (files.train, files.test))
+    return train, test
+
+
+def _tweets(user: leaf.User) -> Iterator[Tweet]:
+    for x, y in zip(user.x, user.y, strict=True):
+        if not isinstance(x, list) or len(x) <= TEXT or not isinstance(x[TEXT], str):
+            raise user.wrong(f"is not tweets: each is a list whose entry {TEXT} is the text")
+        yield user.name, x[TEXT], _label(y, f"user '{user.name}' in {user.path}")
+
+
+def _dated(user: leaf.User) -> Dated:
+    where = f"user '{user.name}' in {user.path}"
+    return [(_date(x[DATE], where), tweet) for tweet, x in zip(_tweets(user), user.x, strict=True)]
+
+
+def _shared_out(users: Iterable[Dated], split: str) -> tuple[list[Tweet], list[Tweet]]:
+    """A fifth of each user's tweets is for the test; a user with fewer than five has none there."""
+    train: list[Tweet] = []
+    test: list[Tweet] = []
+    rng = stream(0, "sent140")
+    for tweets in users:
+        ordered = [tweet for _, tweet in sorted(tweets, key=lambda dated: dated[0])]
+        number = number_for_test(len(ordered))
+        last = range(len(ordered) - number, len(ordered))
+        for_test = set(last if split == "date" else rng.permutation(len(ordered))[:number].tolist())
+        for i, tweet in enumerate(ordered):
+            (test if i in for_test else train).append(tweet)
+    return train, test
+
+
+def _label(value: object, where: str) -> int:
+    try:
+        return LABELS[int(value)]  # pyright: ignore[reportArgumentType]
+    except (KeyError, ValueError, TypeError):
+        raise InputError(
+            f"{where} has the label {value!r}; a tweet is 0 (negative), or 1 or 4 (positive): correct it or remove it."
+        ) from None
+
+
+def _date(value: str, where: str) -> Date:
+    """`Sun May 17 04:30:56 PDT 2009` as something to sort by; all dates of Sentiment140 are of one time zone."""
+    try:
+        _, month, day, time, _, year = value.split()
+        return int(year), MONTHS.index(month), int(day), time
+    except (ValueError, AttributeError):
+        raise InputError(f"{where} has the date {value!r}; write it like 'Sun May 17 04:30:56 PDT 2009'.") from None

@@ -1,0 +1,230 @@
+"""Shakespeare: predict the next character, one client per role of a play.
+
+Three sources: a file of roles (`shakespeare_roles.jsonl.gz`), LEAF's files and those of TensorFlow Federated (TFF).
+The vocabulary is fixed. targets="next" has LEAF's 80 characters, and any other character is the last of them, as in
+LEAF's own encoding. targets="sequence" has TFF's 90 tokens: padding, 86 characters, unknown, begin and end of a speech.
+No window is padded, so every label counts; a user whose text is shorter than one window is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from driftless.data import fetch
+from driftless.data.datasets import leaf, tff
+from driftless.data.datasets.reading import read_lines
+from driftless.data.datasets.source import Examples
+from driftless.data.datasets.users import Part, as_examples, number_for_test, repeat_names
+from driftless.data.tensors import as_count
+from driftless.errors import InputError, check_choice
+
+BEGIN, END = "\x02", "\x03"  # of a speech; characters that no text has
+STRIDE = 10
+MIN_CHARACTERS = 2000
+LEAF_LENGTH = 80
+ROLES = "shakespeare_roles.jsonl.gz"
+ROLES_FORMAT = "a file of roles (play, role, speeches)"
+PUBLISHED = tff.Published(
+    "shakespeare",
+    fetch.RemoteFile(
+        "shakespeare.sqlite.lzma",
+        f"{tff.BUCKET}/shakespeare.sqlite.lzma",
+        sha256="d3d11fceb9e105439ac6f4d52af6efafed5a2a1e1eb24c5bd2dd54ced242f5c4",
+        advice=leaf.advice("shakespeare"),
+    ),
+    splits=("train", "test"),
+    stem="shakespeare",
+)
+SOURCE = "the plays of William Shakespeare by role; the text is in the public domain"
+
+Texts = list[tuple[str, str]]  # (user, text)
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    characters: str
+    first: int  # the token of the first character
+    unknown: int  # the token of any other
+    size: int
+    specials: tuple[tuple[str, int], ...] = ()
+
+    def encode(self, text: str) -> npt.NDArray[np.uint8]:
+        """The tokens of all characters at once, through a table of the first 256 code points."""
+        table = np.full(257, self.unknown, dtype=np.uint8)
+        for character, token in (*zip(self.characters, range(self.first, 256), strict=False), *self.specials):
+            table[ord(character)] = token
+        codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
+        return table[np.minimum(codes, 256)]
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """For people: begin and end of a speech as < and >, other tokens without a character as ⟨?⟩."""
+        shown = {BEGIN: "<", END: ">"}
+        back = {self.first + i: character for i, character in enumerate(self.characters)}
+        back |= {token: shown[character] for character, token in self.specials}
+        return "".join(back.get(int(token), "⟨?⟩") for token in tokens)
+
+
+LEAF = Alphabet(
+    "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}", first=0, unknown=79, size=80
+)
+TFF = Alphabet(
+    "dhlptx@DHLPTX $(,048cgkoswCGKOSW[_#'/37;?bfjnrvzBFJNRVZ\"&*.26:\naeimquyAEIMQUY]!%)-159\r",
+    first=1,
+    unknown=87,
+    size=90,
+    specials=((BEGIN, 88), (END, 89)),
+)
+
+
+def load(
+    length: int = 80,
+    targets: str = "next",
+    stride: int | None = None,
+    min_characters: int | None = None,
+    source: str = "auto",
+) -> Examples:
+    """Windows of `length` characters.
+
+    targets: "next" (one label, the character after the window) or "sequence" (the next character at every place).
+    stride: characters between two windows; by default 10 for "next" and `length` for "sequence". LEAF's files hold
+    windows with stride 1: there it is every stride-th of them, by default every one for "next".
+    min_characters: users with less text are left out; by default 2000 for the file of roles, none for the others.
+    source: "auto" (the first that is here), "roles", "leaf" or "tff".
+    """
+    as_count("length", length, 1)
+    check_choice("targets", targets, ("next", "sequence"))
+    if stride is not None:
+        as_count("stride", stride, 1)
+    if min_characters is not None:
+        as_count("min_characters", min_characters, 0)
+    check_choice("source", source, ("auto", "roles", "leaf", "tff"))
+    alphabet = LEAF if targets == "next" else TFF
+    source = _available() if source == "auto" else source
+    if source == "leaf":
+        train, test = _from_leaf(leaf.require("shakespeare"), alphabet, length, targets, stride, min_characters)
+    else:
+        stride = stride or (STRIDE if targets == "next" else length)
+        texts = _roles(targets, min_characters) if source == "roles" else _snippets(targets, min_characters)
+        train, test = (windows(part, alphabet, length, stride, targets) for part in texts)
+    empty = (
+        f"no user of data set 'shakespeare' has min_characters={min_characters} and length={length} characters with "
+        "the one after; lower them."
+    )
+    return as_examples(train, test, alphabet.size, SOURCE, empty)
+
+
+def is_here() -> bool:
+    return _available() != "tff" or PUBLISHED.are_here()
+
+
+def _available() -> str:
+    if fetch.find("shakespeare", ROLES):
+        return "roles"
+    return "leaf" if leaf.are_here("shakespeare") else "tff"
+
+
+def windows(texts: Texts, alphabet: Alphabet, length: int, stride: int, targets: str) -> Part | None:
+    """All windows of all texts; none reaches from one user's text into the next."""
+    tokens = alphabet.encode("".join(text for _, text in texts))
+    sizes = np.array([len(text) for _, text in texts], dtype=np.int64)
+    counts = np.maximum(0, (sizes - length - 1) // stride + 1)
+    if counts.sum() == 0:
+        return None
+    begins = np.repeat(np.cumsum(sizes) - sizes, counts)
+    turn = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # 0, 1, ... within each user
+    rows = np.lib.stride_tricks.sliding_window_view(tokens, length + 1)[begins + stride * turn]
+    return _part(rows, targets, repeat_names((user for user, _ in texts), counts.tolist()))
+
+
+def _part(rows: npt.NDArray[np.uint8], targets: str, users: list[str]) -> Part:
+    """Rows of length + 1 tokens: inputs, and the last one or the shifted row as targets."""
+    labels = rows[:, -1] if targets == "next" else rows[:, 1:]
+    return Part(torch.from_numpy(rows[:, :-1].astype(np.int64)), torch.from_numpy(labels.astype(np.int64)), users)
+
+
+def _joined(speeches: Iterable[str], targets: str) -> str:
+    if targets == "next":
+        return "\n".join(speeches)
+    return "".join(f"{BEGIN}{speech}{END}" for speech in speeches)
+
+
+def _roles(targets: str, min_characters: int | None) -> tuple[Texts, Texts]:
+    """The last fifth of the characters of a role, in the order of the play, is for the test."""
+    path = fetch.obtain("shakespeare", fetch.RemoteFile(ROLES, None))
+    least = MIN_CHARACTERS if min_characters is None else min_characters
+    train: Texts = []
+    test: Texts = []
+    for entry in read_lines(path, ROLES_FORMAT, ("play", "role", "speeches")):
+        text = _joined(entry["speeches"], targets)
+        if sum(map(len, entry["speeches"])) < least:
+            continue
+        cut = len(text) - number_for_test(len(text))
+        name = f"{entry['play']}: {entry['role']}"
+        train.append((name, text[:cut]))
+        test.append((name, text[cut:]))
+    return train, test
+
+
+def _snippets(targets: str, min_characters: int | None) -> tuple[Texts, Texts]:
+    found = PUBLISHED.locate()
+    snippets = [
+        {name: [snippet.decode() for snippet in values] for name, (values,) in part.clients("snippets")}
+        for part in (found.train, found.test)
+    ]
+    sizes = {name: sum(len(s) for part in snippets for s in part.get(name, [])) for part in snippets for name in part}
+    train, test = (
+        [(name, _joined(lines, targets)) for name, lines in part.items() if sizes[name] >= (min_characters or 0)]
+        for part in snippets
+    )
+    return train, test
+
+
+def _from_leaf(
+    files: leaf.Files, alphabet: Alphabet, length: int, targets: str, stride: int | None, min_characters: int | None
+) -> tuple[Part | None, Part | None]:
+    if min_characters is not None:
+        raise InputError("min_characters has no use for LEAF's files, which hold windows and not texts; leave it out.")
+    if length > LEAF_LENGTH:
+        raise InputError(f"LEAF's files hold windows of {LEAF_LENGTH} characters, got length={length}; use at most 80.")
+    step = stride or (1 if targets == "next" else length)
+    parts: list[Part | None] = []
+    for rows in _leaf_windows(files):
+        kept = [(name, windows[::step]) for name, windows in rows]
+        text = "".join(window[-length - 1 :] for _, windows in kept for window in windows)
+        tokens = alphabet.encode(text).reshape(-1, length + 1)
+        users = repeat_names((name for name, _ in kept), (len(windows) for _, windows in kept))
+        parts.append(_part(tokens, targets, users) if len(tokens) else None)
+    return parts[0], parts[1]
+
+
+def _leaf_windows(files: leaf.Files) -> tuple[list[tuple[str, list[str]]], list[tuple[str, list[str]]]]:
+    """The windows with their labels, 81 characters each.
+
+    Of a single file the last fifth of each user is for the test, and the windows before it that overlap with it are
+    left out, as LEAF does; a user with too few windows for that only trains.
+    """
+    train = [(user.name, _checked_windows(user)) for user in leaf.read(files.train)]
+    if files.test is not None:
+        return train, [(user.name, _checked_windows(user)) for user in leaf.read(files.test)]
+    test: list[tuple[str, list[str]]] = []
+    for i, (name, windows) in enumerate(train):
+        cut = len(windows) - number_for_test(len(windows))
+        if cut > LEAF_LENGTH:
+            train[i] = (name, windows[: cut - LEAF_LENGTH])
+            test.append((name, windows[cut:]))
+    return train, test
+
+
+def _checked_windows(user: leaf.User) -> list[str]:
+    try:
+        windows = [x + y for x, y in zip(user.x, user.y, strict=True)]
+    except TypeError as error:
+        raise user.wrong("is not text") from error
+    if not all(isinstance(window, str) and len(window) == LEAF_LENGTH + 1 for window in windows):
+        raise user.wrong(f"is not windows of {LEAF_LENGTH} characters and one next character")
+    return windows

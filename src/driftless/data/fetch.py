@@ -1,0 +1,295 @@
+"""The one place where the files of data sets are found, checked and downloaded.
+
+DRIFTLESS_DATA    a folder of files that the user has; it is only read
+DRIFTLESS_CACHE   where downloads and decoded images are kept, instead of the platform's folder for caches
+DRIFTLESS_OFFLINE 1: never download
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import json
+import os
+import tempfile
+import zlib
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from driftless.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+SYSTEM = Path("/usr/share/datasets")
+"""Debian's packages of data sets have a folder here each."""
+CHECKED = "checked.json"
+"""Which files had the right sum: {path: [size, time of change, sum]}."""
+TIMEOUT = 30  # seconds without a byte
+CHUNK = 1 << 16
+GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file as it was published; a sum is given only where it is known for certain."""
+
+    name: str  # also its name in DRIFTLESS_DATA
+    url: str | None  # None: it cannot be downloaded from here
+    sha256: str | None = None
+    md5: str | None = None
+    advice: str = ""  # how else to get it
+    unpacked: str | None = None  # sha256 of the content of a gzip file: many have compressed the same content again
+
+    @property
+    def sum(self) -> str | None:
+        """`sha256:...`; of several sums the best."""
+        sums = (("unpacked-sha256", self.unpacked), ("sha256", self.sha256), ("md5", self.md5))
+        return next((f"{kind}:{value}" for kind, value in sums if value), None)
+
+
+def find(dataset: str, *names: str) -> Path | None:
+    """The first of these files that exists in the user's folder, in the system's or in the cache."""
+    found = _find(dataset, names)
+    return None if found is None else found[0]
+
+
+def find_folder(dataset: str, *names: str) -> Path | None:
+    """The same for folders, such as one of images."""
+    folders = (folder / name for folder in _folders(dataset) for name in names)
+    return next((path for path in folders if path.is_dir()), None)
+
+
+def obtain(dataset: str, *files: RemoteFile) -> Path:
+    """The first of these files that is here, else the first that can be downloaded; either with the right sum.
+
+    Several files are the same data in several forms.
+    """
+    found = _find(dataset, [file.name for file in files])
+    if found is not None:
+        path, name = found
+        _check(path, next(file for file in files if file.name == name), dataset)
+        return path
+    file = next((file for file in files if file.url), None)
+    if file is None:
+        raise _missing(dataset, files, "")
+    if os.environ.get("DRIFTLESS_OFFLINE", "0") not in ("", "0"):
+        raise _missing(dataset, [file], f" DRIFTLESS_OFFLINE is set, so it is not downloaded from {file.url}.")
+    return _download(dataset, file)
+
+
+def are_here(dataset: str, *parts: Sequence[RemoteFile]) -> bool:
+    """Whether each part of a data set, in any of its forms, is here."""
+    return all(find(dataset, *[file.name for file in forms]) for forms in parts)
+
+
+def cache_folder() -> Path:
+    given = os.environ.get("DRIFTLESS_CACHE")
+    if given:
+        return Path(given).expanduser().absolute()
+    import pooch
+
+    return Path(pooch.os_cache("driftless")).expanduser()
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """The name of a file to write, which becomes `path` only when all went well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        yield Path(name)
+        os.fsync(handle)
+        os.chmod(name, 0o644)  # mkstemp's files are for the owner alone, and a cache may be shared
+        os.replace(name, path)
+    finally:
+        os.close(handle)
+        Path(name).unlink(missing_ok=True)
+
+
+def _find(dataset: str, names: Sequence[str]) -> tuple[Path, str] | None:
+    pairs = ((folder / name, name) for folder in _folders(dataset) for name in names)
+    return next(((path, name) for path, name in pairs if path.is_file()), None)
+
+
+def _folders(dataset: str) -> list[Path]:
+    """Where files may be. A folder with the data set's name comes first: several sets use the same file names."""
+    data = _data_folder()
+    own = [] if data is None else [data / dataset, data]
+    return [*own, SYSTEM / dataset, cache_folder() / dataset]
+
+
+def _data_folder() -> Path | None:
+    given = os.environ.get("DRIFTLESS_DATA")
+    if not given:
+        return None
+    folder = Path(given).expanduser().absolute()
+    if not folder.is_dir():
+        raise InputError(
+            f"DRIFTLESS_DATA is '{given}', and there is no such folder; "
+            "set it to the folder that has your files, or unset it."
+        )
+    return folder
+
+
+def _missing(dataset: str, files: Sequence[RemoteFile], reason: str) -> InputError:
+    names = " or ".join(file.name for file in files)
+    return InputError(f"data set '{dataset}' needs {names}, which is not here.{reason} {_remedy(dataset, files)}")
+
+
+def _remedy(dataset: str, files: Sequence[RemoteFile]) -> str:
+    """Where a file must lie to be found."""
+    advice = "".join(f" Or: {file.advice}." for file in files if file.advice)
+    data = os.environ.get("DRIFTLESS_DATA")
+    folder = f"DRIFTLESS_DATA (now {data})" if data else "a folder and set DRIFTLESS_DATA to it"
+    return f"Put it into {folder}, or into {cache_folder() / dataset}.{advice}"
+
+
+# --- sums ---
+
+
+def _check(path: Path, file: RemoteFile, dataset: str) -> None:
+    """Raise unless a file that was found is the one that was published. Once per file: the result is remembered."""
+    if file.sum is None or _remembered(path) == file.sum:
+        return
+    found = _sum_of(path, file.sum)
+    if found != file.sum:
+        again = "download it again" if file.url else file.advice or "get it again"
+        raise InputError(
+            f"{path} is not the published file of data set '{dataset}': expected {file.sum}, found {found}. "
+            f"Delete it and {again}; or, if it belongs to another data set, put the right one into "
+            f"the folder '{dataset}' of DRIFTLESS_DATA, which is searched first."
+        )
+    _remember(path, file.sum)
+
+
+def _sum_of(path: Path, like: str) -> str:
+    """The sum of a file, of the same kind as the sum `like`."""
+    kind = like.partition(":")[0]
+    algorithm = kind.removeprefix("unpacked-")
+    with open(path, "rb") as file:
+        packed = algorithm != kind and file.read(2) == GZIP
+        file.seek(0)
+        if not packed:
+            return f"{kind}:{hashlib.file_digest(file, algorithm).hexdigest()}"
+        digest = hashlib.new(algorithm)
+        try:
+            with gzip.open(file) as content:
+                while chunk := content.read(CHUNK):
+                    digest.update(chunk)
+        except (EOFError, OSError, zlib.error) as error:
+            return f"a damaged gzip file ({error})"
+        return f"{kind}:{digest.hexdigest()}"
+
+
+def _remembered(path: Path) -> object:
+    """The sum that the file had, if it has not changed since."""
+    status = path.stat()
+    entry = _sums().get(str(path), [])
+    return entry[2] if entry[:2] == [status.st_size, status.st_mtime_ns] else None
+
+
+def _remember(path: Path, known: str) -> None:
+    status = path.stat()
+    content = {**_sums(), str(path): [status.st_size, status.st_mtime_ns, known]}
+    with contextlib.suppress(OSError), replacing(cache_folder() / CHECKED) as temporary:  # else computed again
+        temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+
+def _sums() -> dict[str, list[object]]:
+    """What is remembered: nothing, where the file is missing or spoilt."""
+    try:
+        content = json.loads((cache_folder() / CHECKED).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    entries = content.items() if isinstance(content, dict) else ()
+    return {path: entry for path, entry in entries if isinstance(entry, list) and len(entry) == 3}
+
+
+# --- downloads ---
+
+
+def _download(dataset: str, file: RemoteFile) -> Path:
+    import pooch
+    import requests
+
+    assert file.url is not None
+    path = cache_folder() / dataset / file.name
+    try:
+        with replacing(path) as temporary, _shown(file) as bar, contextlib.ExitStack() as answers:
+            try:
+                get = pooch.HTTPDownloader(
+                    progressbar=bar,  # pyright: ignore[reportArgumentType]: any such object is documented
+                    chunk_size=CHUNK,
+                    timeout=TIMEOUT,
+                    headers={"Accept-Encoding": "identity"},  # a file as published, not packed for the journey
+                    # pooch leaves the answer open when it fails
+                    hooks={"response": lambda answer, **_: answers.enter_context(contextlib.closing(answer))},
+                )
+                get(file.url, str(temporary), None)
+            except requests.RequestException as error:
+                reason = f" It could not be downloaded from {file.url}: {_in_words(error)}."
+                raise _missing(dataset, [file], reason) from error
+            if file.sum is not None and (found := _sum_of(temporary, file.sum)) != file.sum:
+                raise InputError(
+                    f"what {file.url} sent is not {file.name} of data set '{dataset}': expected {file.sum}, "
+                    f"found {found}; it was thrown away. Try again later. {_remedy(dataset, [file])}"
+                )
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written ({error.strerror or error}); "
+            "make room there, or set DRIFTLESS_CACHE to a folder that can be written."
+        ) from error
+    if file.sum is not None:
+        _remember(path, file.sum)
+    return path
+
+
+def _in_words(error: Exception) -> str:
+    """What the library says of a failed connection is a page of its internals."""
+    import requests
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"the server answered {error.response.status_code} {error.response.reason}"
+    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+        return "the connection broke off before the end"
+    if isinstance(error, requests.Timeout):
+        return f"no answer within {TIMEOUT} s"
+    if isinstance(error, requests.ConnectionError):
+        return "no connection"
+    return str(error)
+
+
+class _Bar:
+    """What pooch takes for a progress bar."""
+
+    def __init__(self, progress: Progress, title: str) -> None:
+        self.total = 0  # set by pooch; 0: the server did not say
+        self._progress = progress
+        self._task = progress.add_task(title, total=None)
+
+    def update(self, amount: int) -> None:
+        self._progress.update(self._task, total=self.total or None, advance=amount)
+
+    def reset(self) -> None:
+        self._progress.reset(self._task)
+
+    def close(self) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def _shown(file: RemoteFile) -> Generator[_Bar]:
+    """A bar on a terminal's standard error; elsewhere one line, so that a waiting job says what it waits for."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    console = Console(stderr=True, emoji=False)
+    if not console.is_terminal:
+        console.print(f"downloading {file.url}", markup=False, highlight=False, soft_wrap=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as progress:
+        yield _Bar(progress, f"downloading {file.name}")

@@ -1,0 +1,99 @@
+"""Weights from a file: pretrained models. Only safetensors, since reading a pickle can run any code."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from os import PathLike
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from driftless.errors import InputError
+
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+"""Of BatchNorm in a file; GroupNorm has a weight and a bias, too, but no statistics."""
+
+
+@torch.no_grad()
+def load_weights(module: nn.Module, file: str | PathLike[str]) -> tuple[str, ...]:
+    """Copy the tensors of a safetensors file into the module, by name; returns what was left out, in words.
+
+    A last layer for another number of classes stays as it is, and statistics of BatchNorm are ignored. All else must
+    fit, or nothing is copied.
+    """
+    path, own = Path(file), module.state_dict()
+    stored = read(path)
+    found = {name: value for name, value in stored.items() if name.rpartition(".")[2] not in STATISTICS}
+    check_names(path, found, own)
+    other_head = [name for name in head_of(module) if differs_in_classes(found[name], own[name])]
+    for name, value in found.items():
+        if name not in other_head:
+            check_tensor(path, name, value, own[name])
+    for name, value in found.items():
+        if name not in other_head:
+            own[name].copy_(value)  # a state_dict shares its memory with the module
+
+    notices: list[str] = []
+    if other_head:
+        given, wanted = len(found[other_head[0]]), len(own[other_head[0]])
+        notices.append(
+            f"the last layer ({', '.join(other_head)}) in '{path}' is for {given} classes, the data have {wanted}: it "
+            "begins untrained"
+        )
+    if len(found) < len(stored):
+        notices.append(f"{len(stored) - len(found)} statistics of BatchNorm in '{path}' were ignored")
+    return tuple(notices)
+
+
+def read(path: Path) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load_file(path)
+    except FileNotFoundError:
+        raise InputError(f"there is no file of weights '{path}'; give the path of a .safetensors file.") from None
+    except (SafetensorError, OSError) as error:
+        raise InputError(
+            f"'{path}' is not a safetensors file that can be read: {error}. Write one with "
+            "safetensors.torch.save_file(module.state_dict(), FILE); files of torch.save (.pt, .pth) are not read, "
+            "because they can contain code."
+        ) from None
+
+
+def head_of(module: nn.Module) -> list[str]:
+    """The names of the parameters of the last linear layer: those that depend on the number of classes."""
+    last = [name for name, part in module.named_modules() if isinstance(part, nn.Linear)][-1:]
+    return [name for name in module.state_dict() if name.rpartition(".")[0] in last]
+
+
+def differs_in_classes(found: Tensor, own: Tensor) -> bool:
+    return found.dim() == own.dim() and len(found) != len(own) and found.shape[1:] == own.shape[1:]
+
+
+def check_names(path: Path, found: Collection[str], own: Collection[str]) -> None:
+    missing = [name for name in own if name not in found]
+    unexpected = [name for name in found if name not in own]
+    if missing or unexpected:
+        said = [f"has no {listed(missing)}"] * bool(missing) + [f"has {listed(unexpected)}"] * bool(unexpected)
+        raise InputError(
+            f"the weights '{path}' are not of this model: the file {' and '.join(said)}"
+            f"{', which the model has not' if unexpected else ''}. The names must be those of the model's "
+            "state_dict(); docs/models.md says which they are."
+        )
+
+
+def listed(names: list[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(f"'{name}'" for name in names[:most]) + more
+
+
+def check_tensor(path: Path, name: str, found: Tensor, own: Tensor) -> None:
+    if found.shape != own.shape:
+        raise InputError(
+            f"tensor '{name}' of the weights '{path}' has the shape {list(found.shape)}, the model needs "
+            f"{list(own.shape)}; give weights of this model for inputs of this shape."
+        )
+    if not found.is_floating_point() or not found.isfinite().all():
+        what = "numbers that are not finite" if found.is_floating_point() else f"numbers of type {found.dtype}"
+        raise InputError(f"tensor '{name}' of the weights '{path}' has {what}; give finite floating-point numbers.")
