@@ -11,9 +11,11 @@ import pytest
 from driftless.algorithms import ALGORITHMS
 from driftless.cli import app, sort_words
 from driftless.experiment import compare, config, tune
+from driftless.papers import chosen
+from driftless.papers.experiment import SCALES
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -63,6 +65,8 @@ def test_the_printed_command_is_understood(command: str, monkeypatch: pytest.Mon
     elif name == "tune":
         _, file, overrides = sort_words(words)
         tune.plan(file, overrides)
+    elif name == "reproduce":
+        assert chosen([word for word in words if word not in SCALES])
     elif name == "cost":
         assert set(words) <= set(ALGORITHMS)
 

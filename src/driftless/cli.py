@@ -285,7 +285,7 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Run experiments of a paper and judge its claims: driftless reproduce adabest/figure-1 --scale small"""
-    from driftless.papers import chosen, document
+    from driftless.papers import PAPERS, chosen, document
     from driftless.papers import reproduce as reproducing
 
     reproducing.check_scale(scale)
@@ -306,6 +306,7 @@ def reproduce(
             done = reproducing.reproduce(paper, experiment, scale, output, jobs, bar)
         if publish:
             document.publish(done, publish)
+            document.write_index(PAPERS.values(), publish)
         if as_json:
             print(json.dumps(reproducing.record(done)))  # noqa: T201
             continue

@@ -25,6 +25,12 @@ HOW_JUDGED = (
     "*reproduced*, at least half for *partly*; otherwise it is *contradicted*."
 )
 
+INDEX = (
+    "Every experiment of the papers at a scale that two cores finish in minutes, with a verdict for each claim. The "
+    "rules were fixed before the runs; what was reduced stands with each experiment. `driftless list papers` shows the same "
+    "list, [reproduce](../reproduce.md) says how it works and how to run an experiment as published."
+)
+
 Record = Mapping[str, Any]
 
 
@@ -43,6 +49,17 @@ def publish(done: Reproduced, docs: Path) -> None:
         (docs / "figures").mkdir(parents=True, exist_ok=True)
         copyfile(done.folder / FIGURE, docs / "figures" / f"{done.paper.name}-{done.experiment.name}.png")
     write_page(done.paper, docs)
+
+
+def write_index(papers: Iterable[Paper], docs: Path) -> None:
+    """The page above the papers' pages: how many claims of how many."""
+    lines = ["# The papers, checked", "", INDEX, ""]
+    lines += [f"| paper | claims | {' | '.join(VERDICTS)} | not run yet |", f"|{'---|' * (len(VERDICTS) + 3)}"]
+    for paper in papers:
+        counts = tally(paper)
+        numbers = [str(counts[name]) for name in (*VERDICTS, "not run yet")]
+        lines.append(f"| [{paper.title}]({paper.name}.md) | {sum(counts.values())} | {' | '.join(numbers)} |")
+    write_atomically(docs / "README.md", ("\n".join(lines) + "\n").encode())
 
 
 def write_page(paper: Paper, docs: Path) -> None:
