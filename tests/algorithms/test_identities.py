@@ -123,7 +123,7 @@ class FedDynWithoutProximalTerm(FedDyn):
 
 @with_both_weightings
 def test_with_everyone_adabest_with_beta_one_is_feddyn_without_its_proximal_term(problem, weighting):
-    bench, options = problem(), {"cohort": EVERYONE[:8], "weighting": weighting}
+    bench, options = problem(), {"cohort": EVERYONE, "weighting": weighting}
     bare = run(FedDynWithoutProximalTerm(mu=0.3), bench, **options)
     assert_same(run(AdaBest(mu=0.3, beta=1.0, size_adaptive=False), bench, **options), bare)
     assert_different(run(FedDyn(mu=0.3), bench, **options), bare)
@@ -218,7 +218,7 @@ class ScaffoldWithoutControls(Scaffold):
 @with_both_weightings
 @pytest.mark.parametrize("option", [1, 2])
 def test_scaffold_with_its_controls_held_at_zero_is_fedavg(problem, weighting, option):
-    bench, options = problem(), {"weighting": weighting, "cohort": COHORTS[:8]}
+    bench, options = problem(), {"weighting": weighting}
     plain = run(FedAvg(server_lr=0.7), bench, **options)
     assert_same(run(ScaffoldWithoutControls(server_lr=0.7, option=option), bench, **options), plain)
     assert_different(run(Scaffold(server_lr=0.7, option=option), bench, **options), plain)
@@ -246,7 +246,7 @@ def test_fedsgd_with_one_client_is_gradient_descent(problem):
 def test_clipping_with_a_huge_norm_changes_nothing(name):
     local = LocalTraining(lr=1.0, steps=1) if name == "fedsgd" else MINIBATCHES
     algorithm = ALGORITHMS[name](**({"server_lr": 0.2} if name == "fedsgd" else {}))
-    bench, options = regression(), {"local": local, "cohort": COHORTS[:6]}
+    bench, options = regression(), {"local": local, "cohort": COHORTS[:3]}
     free = run(algorithm, bench, **options)
     clipped = run(AdaptiveClipping(algorithm, initial=1e9), bench, **options)
     assert_same(clipped, free)
@@ -384,10 +384,11 @@ def test_the_local_gradients_of_fedgbo_computed_step_by_step_in_numpy_are_what_i
 @with_both_weightings
 @with_every_optimizer
 def test_fedgbo_is_mimelite_at_one_full_batch_step(problem, weighting, optimizer):
-    bench, options = problem(), {"weighting": weighting, "cohort": COHORTS[:8]}
+    bench, options = problem(), {"weighting": weighting}
     hyper = {"optimizer": optimizer, "beta": 0.8, "beta2": 0.9}
     once = {"local": ONE_FULL_STEP, **options}
     assert_same(run(FedGBO(**hyper), bench, **once), run(MimeLite(**hyper), bench, **once))
+    options["cohort"] = COHORTS[:2]
     assert_different(run(FedGBO(**hyper), bench, **options), run(MimeLite(**hyper), bench, **options))
 
 
@@ -414,9 +415,9 @@ def test_mime_at_one_full_batch_step_is_the_centralised_optimiser(problem, weigh
     """One step of the optimiser with the statistics so far, on the gradient of the cohort, which they track then."""
     bench, beta, beta2, eps = problem(), 0.8, 0.9, 0.01
     mime = Mime(optimizer=optimizer, beta=beta, beta2=beta2, eps=eps)
-    records = run(mime, bench, local=ONE_FULL_STEP, weighting=weighting, cohort=COHORTS[:8])
+    records = run(mime, bench, local=ONE_FULL_STEP, weighting=weighting)
     x, m, v = bench.x0, torch.zeros_like(bench.x0), torch.ones_like(bench.x0)
-    for record, cohort in zip(records, COHORTS, strict=False):
+    for record, cohort in zip(records, COHORTS, strict=True):
         weights = torch.tensor([SIZES[i] if weighting == "examples" else 1 for i in cohort], dtype=torch.float64)
         gradients = torch.stack([bench.gradient(i, x) for i in cohort])
         c = (weights[:, None] * gradients).sum(0) / weights.sum()
@@ -493,7 +494,7 @@ def test_localghbm_is_ghbm_under_cyclic_participation(problem, clients, number, 
 
 @on_both_problems
 @pytest.mark.parametrize("start", ["zero", "clamp"])
-@pytest.mark.parametrize("tau", [1, 2, 3, 5])
+@pytest.mark.parametrize("tau", [1, 2, 5])
 def test_the_heavy_ball_form_of_ghbm_is_its_telescoped_form(problem, tau, start):
     """Heavy ball: every local step adds beta/K times the mean of the last tau moves of the server.
 
@@ -501,9 +502,9 @@ def test_the_heavy_ball_form_of_ghbm_is_its_telescoped_form(problem, tau, start)
     """
     bench, beta, server_lr = problem(), 0.7, 0.9
     ghbm = GHBM(beta=beta, tau=tau, server_lr=server_lr, start=start)
-    records = run(ghbm, bench, local=FULL_BATCHES, cohort=COHORTS[:8])
+    records = run(ghbm, bench, local=FULL_BATCHES)
     x, moves = bench.x0, deque([torch.zeros_like(bench.x0)] * tau, maxlen=tau)
-    for record, cohort in zip(records, COHORTS, strict=False):
+    for record, cohort in zip(records, COHORTS, strict=True):
         momentum = sum(moves) / tau
         if start == "zero" and record.round <= tau:
             momentum = torch.zeros_like(x)

@@ -1,6 +1,6 @@
 """Every algorithm and its variants against the independent references in `tests/reference`.
 
-Twelve rounds of linear regression with unbalanced clients, cohorts of one to all clients and two layers. The local
+Eight rounds of linear regression with unbalanced clients, cohorts of one to all clients and two layers. The local
 gradients do not depend on the order of a client's examples: either every step uses the full local batch, or all
 examples of a client are the same, which makes minibatches full gradients while larger clients take more steps.
 """
@@ -20,7 +20,7 @@ from reference.algorithms import REFERENCES, Problem
 
 from .problems import COHORTS, LR, Bench, Dot, Federation, assert_close, run_with_result
 
-SIZES = (3, 12, 5, 8, 4, 10, 6)
+SIZES = (3, 11, 6, 11, 3, 6, 11)  # few shapes, as those of the cohorts
 START = np.linspace(-1.0, 1.5, 6)
 OPTIMIZERS = ("rmsprop", "sgdm", "adam")
 ENGINES = {"single": {"engine": "single"}, "block": {"engine": "block", "block_size": 2}}
@@ -99,6 +99,15 @@ CASES: list[tuple[str, dict]] = [
     *[("server-ghbm", {"beta": 0.8, "tau": tau, "server_lr": 0.7}) for tau in (2, 3)],
     *[("ghbm-theory", {"beta": 0.3, "tau": tau}) for tau in (2, 3)],
 ]  # fmt: skip
+
+FIRST = {name: hyper for name, hyper in reversed(CASES)}
+"""Of each algorithm the first case, which runs in all settings; the others run where most is different."""
+COMPARED = [
+    (name, hyper, setting)
+    for name, hyper in CASES
+    for setting in SETTINGS
+    if hyper is FIRST[name] or SETTINGS[setting].lr_decay != 1
+]
 
 # fields of our server state: the reference's name of the same thing
 SERVER_FIELDS = {"m": "m", "v": "v", "h": "h", "c": "c", "rho": "rho", "mean_examples": "r"}
@@ -210,8 +219,7 @@ def test_every_algorithm_is_among_the_cases():
     assert {name for name, _ in CASES} == set(ALGORITHMS)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize(("name", "hyper"), CASES, ids=label)
+@pytest.mark.parametrize(("name", "hyper", "setting"), COMPARED, ids=label)
 def test_the_trajectory_and_the_server_state_are_those_of_the_reference(name, hyper, setting):
     compare(name, hyper, SETTINGS[setting])
 
@@ -228,7 +236,7 @@ def test_with_all_defaults_the_trajectory_is_that_of_the_reference(name):
     + [(name, "unequal steps, by examples, decays") for name in CLIPPED_AGAIN],
 )
 def test_under_adaptive_clipping_the_trajectory_is_that_of_the_reference(name, setting):
-    hyper = next(hyper for case, hyper in CASES if case == name)
+    hyper = FIRST[name]
     clip = {"quantile": 0.6, "lr": 0.3, "initial": norm_that_clips_one_of_two(name, hyper, SETTINGS[setting])}
     compare(name, hyper, SETTINGS[setting], clip)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -336,8 +336,8 @@ TABLES_4_5 = Experiment(
     paper=Setup(tuning(PAPER_TASKS, paper_grid, paper_tuning), seeds=5),
     small=Setup(
         tuning(SMALL_TASKS, SMALL_GRID.__getitem__, small_tuning),
-        reduced="Fashion-MNIST (MLP) and Sent140 (logistic regression) with cohorts of 20, 25 and 60 rounds, one seed, 4 to "
-        "6 pairs around what is usual for each algorithm. What wins here is used in all experiments below.",
+        reduced="Fashion-MNIST (MLP) and Sent140 (logistic regression) with cohorts of 20, 25 and 60 rounds, one "
+        "seed, 4 to 6 pairs around what is usual for each algorithm. What wins here is used in all experiments below.",
     ),
     measure=HELD_OUT,
     claims=(
@@ -442,15 +442,15 @@ FIGURE_1 = Experiment(
     name="figure-1",
     title="Catastrophic training failures",
     where="Figure 1, section 3.1",
-    about="FedAvg with learning rates tuned for ten clients a round, with and without adaptive clipping. A failure is a "
-    "round in which the training accuracy falls to half or less.",
+    about="FedAvg with learning rates tuned for ten clients a round, with and without adaptive clipping. A failure is "
+    "a round in which the training accuracy falls to half or less.",
     paper=Setup(figure_1_cells(), seeds=5),
     small=Setup(
         figure_1_small(),
         seeds=3,
-        reduced="Fashion-MNIST with an MLP and 900 clients instead of EMNIST; cohorts of 5, 20, 80 and 320; 20 rounds; three "
-        "seeds. With the tuned client learning rate of 0.1 nothing ever fails here, and with 1 nothing learns; the rate is "
-        "0.3, between them, where single clients are close to blowing up.",
+        reduced="Fashion-MNIST with an MLP and 900 clients instead of EMNIST; cohorts of 5, 20, 80 and 320; 20 "
+        "rounds; three seeds. With the tuned client learning rate of 0.1 nothing ever fails here, and with 1 nothing "
+        "learns; the rate is 0.3, between them, where single clients are close to blowing up.",
     ),
     measure=FAILURES,
     columns="cohort",
@@ -464,7 +464,8 @@ FIGURE_1 = Experiment(
         Claim(
             "spike",
             "A failure comes with a spike in the norm of the mean update.",
-            "In each run that fails, the norm in the failing round or the one before is above twice the median until then.",
+            "In each run that fails, the norm in the failing round or the one before is above twice the median until "
+            "then.",
             spikes,
             whole=0.8,
         ),
@@ -489,8 +490,8 @@ def curve_panels(*algorithms: str, key: str = "test_accuracy", log: bool = False
         found = []
         for name in algorithms:
             for data in outcome.places("data", algorithm=name):
-                for panel in curves(outcome, key, by="data", log=log, algorithm=name, data=data):
-                    found.append(Panel(f"{name}, {data}", panel.x, panel.y, panel.lines, log_y=log))
+                drawn = curves(outcome, key, by="data", log=log, algorithm=name, data=data)
+                found += [replace(panel, title=f"{name}, {data}") for panel in drawn]
         return found
 
     return panels
@@ -525,8 +526,8 @@ FIGURE_2 = Experiment(
     name="figure-2",
     title="Diminishing returns of larger cohorts",
     where="Figures 2 and 11-17, section 3.2 and B.1",
-    about="Test accuracy over the rounds for growing cohorts; the main text shows FedAvg and FedSGD, the appendix all seven "
-    "algorithms.",
+    about="Test accuracy over the rounds for growing cohorts; the main text shows FedAvg and FedSGD, the appendix all "
+    "seven algorithms.",
     paper=paper(*STUDIED),
     small=small(*STUDIED),
     measure=ACCURACY,
@@ -535,15 +536,16 @@ FIGURE_2 = Experiment(
         Claim(
             "diminishing",
             "Convergence improves with the cohort, but less and less.",
-            "For each task and algorithm, the gain in accuracy from the smallest cohort to M = 50 (small scale: from 5 to 20) "
-            "exceeds the gain from there to the largest.",
+            "For each task and algorithm, the gain in accuracy from the smallest cohort to M = 50 (small scale: from "
+            "5 to 20) exceeds the gain from there to the largest.",
             diminishing,
             whole=0.8,
         ),
         Claim(
             "saturated",
             "For FedAvg and FedSGD, clients beyond some 50 a round change little or nothing.",
-            "In each task, the accuracy with the largest cohort is at most 2 points above that with M = 50 (small scale: 20).",
+            "In each task, the accuracy with the largest cohort is at most 2 points above that with M = 50 (small "
+            "scale: 20).",
             saturated,
             whole=0.75,
         ),
@@ -603,8 +605,8 @@ FIGURE_3 = Experiment(
     name="figure-3",
     title="Generalisation failures of large cohorts",
     where="Figure 3, section 3.3",
-    about="Accuracy in training and on the test set at the end, over the size of the cohort. Here training accuracy is that "
-    "of the clients' batches during local training.",
+    about="Accuracy in training and on the test set at the end, over the size of the cohort. Here training accuracy "
+    "is that of the clients' batches during local training.",
     paper=paper(*FIGURE_3_ALGORITHMS),
     small=small(*FIGURE_3_ALGORITHMS),
     measure=ACCURACY,
@@ -612,24 +614,24 @@ FIGURE_3 = Experiment(
     claims=(
         Claim(
             "worse-with-few-clients",
-            "Where the cohort is a large part of few clients, FedAdam trains equally well with more clients a round but "
-            "generalises worse.",
-            "In each task with few clients (CIFAR-100, Shakespeare; small scale: Sent140), the largest cohort against M = 50 "
-            "(20): training accuracy no more than 3 points lower, test accuracy lower.",
+            "Where the cohort is a large part of few clients, FedAdam trains equally well with more clients a round "
+            "but generalises worse.",
+            "In each task with few clients (CIFAR-100, Shakespeare; small scale: Sent140), the largest cohort against "
+            "M = 50 (20): training accuracy no more than 3 points lower, test accuracy lower.",
             loses,
         ),
         Claim(
             "not-with-many-clients",
             "With many clients in the population there is no such failure.",
-            "In each task with many clients (EMNIST, Stack Overflow; small scale: Fashion-MNIST) and each algorithm, the "
-            "largest cohort's test accuracy is at most 1 point below that of M = 50 (20).",
+            "In each task with many clients (EMNIST, Stack Overflow; small scale: Fashion-MNIST) and each algorithm, "
+            "the largest cohort's test accuracy is at most 1 point below that of M = 50 (20).",
             keeps,
         ),
         Claim(
             "depends-on-optimiser",
             "Whether it happens depends on the optimiser.",
-            "In each task with few clients, test accuracy falls from M = 50 (20) to the largest cohort for at least one of "
-            "the three algorithms and does not for at least one.",
+            "In each task with few clients, test accuracy falls from M = 50 (20) to the largest cohort for at least "
+            "one of the three algorithms and does not for at least one.",
             depends,
         ),
     ),
@@ -721,7 +723,7 @@ def alike(outcome: Outcome) -> Iterable[Check]:
             moves = np.subtract(percentiles(outcome, data, end), percentiles(outcome, data, start))
             sign = math.copysign(1.0, moves[2])
             for p, move in zip(PERCENTILES, moves, strict=True):
-                text = f"{data}, M = {start} to {end}: percentile {p} moves by {move:+.2f} points, the median by {moves[2]:+.2f}"
+                text = f"{data}, M = {start} to {end}: percentile {p} {move:+.2f} points, median {moves[2]:+.2f}"
                 yield Check(text, bool(sign * move >= -1))
 
 
@@ -743,8 +745,9 @@ FIGURE_4 = Experiment(
     small=Setup(
         fairness_small(),
         seeds=2,
-        reduced="Fashion-MNIST with an MLP; the test clients are 100 clients with labels as skewed as those that train; "
-        "cohorts of 5 to 320, 50 rounds, two seeds. The numbers of the paper's tables are kept with the paper's scale.",
+        reduced="Fashion-MNIST with an MLP; the test clients are 100 clients with labels as skewed as those that "
+        "train; cohorts of 5 to 320, 50 rounds, two seeds. The numbers of the paper's tables are kept with the "
+        "paper's scale.",
     ),
     measure=PERCENTILE,
     columns="cohort",
@@ -752,16 +755,16 @@ FIGURE_4 = Experiment(
         Claim(
             "alike",
             "The cohort size changes all percentiles in the same direction.",
-            "From the smallest cohort to M = 50 (small scale: 20) and from there to the largest, each percentile moves as the "
-            "median does, or against it by at most 1 point.",
+            "From the smallest cohort to M = 50 (small scale: 20) and from there to the largest, each percentile "
+            "moves as the median does, or against it by at most 1 point.",
             alike,
             whole=0.9,
         ),
         Claim(
             "same-spread",
             "Beyond some size, larger cohorts do not narrow the spread between clients.",
-            "From M = 50 (20) to the largest cohort, the distance between the 75th and the 25th percentile changes by at most "
-            "2 points.",
+            "From M = 50 (20) to the largest cohort, the distance between the 75th and the 25th percentile changes by "
+            "at most 2 points.",
             same_spread,
         ),
     ),
@@ -812,7 +815,8 @@ FIGURE_5 = Experiment(
         Claim(
             "fewer-rounds",
             "FedAdam needs fewer rounds to a given accuracy with larger cohorts.",
-            "From each cohort size to the next the rounds to the task's accuracy (small scale: 70 % and 60 %) do not increase.",
+            "From each cohort size to the next the rounds to the task's accuracy (small scale: 70 % and 60 %) do not "
+            "increase.",
             fewer_rounds,
             whole=0.8,
         ),
@@ -863,14 +867,15 @@ FIGURES_20_24 = Experiment(
         Claim(
             "sublinear",
             "The speed-up is not linear in the cohort size.",
-            "For each task and algorithm, the rounds of M = 50 (small scale: 20) over those of the largest cohort are less than "
-            "the ratio of the two cohort sizes.",
+            "For each task and algorithm, the rounds of M = 50 (small scale: 20) over those of the largest cohort are "
+            "less than the ratio of the two cohort sizes.",
             sublinear,
         ),
         Claim(
             "faster",
             "A larger cohort nearly always needs fewer rounds.",
-            "For each task and algorithm, from each cohort size to the next the rounds to the task's accuracy do not increase.",
+            "For each task and algorithm, from each cohort size to the next the rounds to the task's accuracy do not "
+            "increase.",
             mostly_faster,
             whole=0.8,
         ),
@@ -914,8 +919,8 @@ def norms_and_cosines(outcome: Outcome) -> list[Panel]:
 def cosine_panels(outcome: Outcome) -> list[Panel]:
     panels = []
     for data, task in tasks_of(outcome):
-        for panel in curves(outcome, "cosine", by="data", data=data, cohort=task.reference):
-            panels.append(Panel(f"{data}, M = {task.reference}", panel.x, panel.y, panel.lines))
+        drawn = curves(outcome, "cosine", by="data", data=data, cohort=task.reference)
+        panels += [replace(panel, title=f"{data}, M = {task.reference}") for panel in drawn]
     return panels
 
 
@@ -943,7 +948,7 @@ def inverse_root(outcome: Outcome) -> Iterable[Check]:
         for one in by_cohort(outcome, data=data, algorithm="FedAvg"):
             if (cohort := cohort_of_cell(one)) > task.reference:
                 seen, expected = late(one, "norm_update") / start, math.sqrt(task.reference / cohort)
-                text = f"{data}, norm with M = {cohort} over that with {task.reference}: {seen:.3f}, predicted {expected:.3f}"
+                text = f"{data}, norm with M = {cohort} over M = {task.reference}: {seen:.3f}, predicted {expected:.3f}"
                 yield Check(text, bool(abs(seen / expected - 1) <= 0.25))
 
 
@@ -986,8 +991,8 @@ FIGURE_6 = Experiment(
     name="figure-6",
     title="Norms of the mean update and the inverse square root rule",
     where="Figure 6, section 4",
-    about="Norm of the mean client update for FedSGD and FedAvg; the norm that an inverse square root of the cohort size "
-    "predicts; and the mean cosine between the updates of a cohort.",
+    about="Norm of the mean client update for FedSGD and FedAvg; the norm that an inverse square root of the cohort "
+    "size predicts; and the mean cosine between the updates of a cohort.",
     paper=paper("FedSGD", "FedAvg"),
     small=small("FedSGD", "FedAvg"),
     measure=LATE_NORM,
@@ -997,8 +1002,8 @@ FIGURE_6 = Experiment(
         Claim(
             "inverse-root",
             "The norm of FedAvg's mean update falls with the inverse square root of the cohort size.",
-            "For each larger cohort, the norm over that of M = 50 (small scale: 20), means of the second half, is within 25 % "
-            "of the square root of the ratio of the cohorts.",
+            "For each larger cohort, the norm over that of M = 50 (small scale: 20), means of the second half, is "
+            "within 25 % of the square root of the ratio of the cohorts.",
             inverse_root,
         ),
         Claim(
@@ -1029,8 +1034,8 @@ FIGURES_29_35 = Experiment(
     claims=(
         Claim(
             "stratified",
-            "With local training the norm is ordered by the cohort size, whatever the server's optimiser; FedAdagrad on EMNIST "
-            "is the exception.",
+            "With local training the norm is ordered by the cohort size, whatever the server's optimiser; FedAdagrad "
+            "on EMNIST is the exception.",
             STRATIFIED_RULE,
             stratified(*LOCAL_STEPS),
             whole=0.9,
@@ -1038,7 +1043,8 @@ FIGURES_29_35 = Experiment(
         Claim(
             "fedsgd-overlaps",
             "FedSGD differs from all others: its norms overlap across cohort sizes.",
-            "From M = 50 (small scale: 20) to the largest cohort the norm shrinks less for FedSGD than for each other algorithm.",
+            "From M = 50 (small scale: 20) to the largest cohort the norm shrinks less for FedSGD than for each other "
+            "algorithm.",
             fedsgd_shrinks_less,
             whole=0.8,
         ),
@@ -1130,10 +1136,10 @@ FIGURE_7 = Experiment(
     name="figure-7",
     title="Square root scaling of the server learning rate",
     where="Figures 7 and 38, section 5.1 and B.7",
-    about="FedAvg with a server learning rate that grows with the square root of the cohort size from M = 50 on, after a "
-    "linear warm-up of 100 rounds, against the same rate for all cohorts.",
+    about="FedAvg with a server learning rate that grows with the square root of the cohort size from M = 50 on, "
+    "after a linear warm-up of 100 rounds, against the same rate for all cohorts.",
     paper=Setup(scaling_cells(PAPER_TASKS), seeds=5),
-    small=Setup(scaling_cells(SMALL_TASKS), seeds=2, reduced=SMALL + " Warm-up over a fifteenth of the rounds, as there."),
+    small=Setup(scaling_cells(SMALL_TASKS), 2, SMALL + " Warm-up over a fifteenth of the rounds, as there."),
     measure=ACCURACY,
     columns="cohort",
     claims=(
@@ -1146,15 +1152,15 @@ FIGURE_7 = Experiment(
         Claim(
             "trains-better",
             "In the tasks with few clients it improves the training accuracy.",
-            "For each larger cohort in CIFAR-100 and Shakespeare (small scale: Sent140), training accuracy is higher with "
-            "scaling.",
+            "For each larger cohort in CIFAR-100 and Shakespeare (small scale: Sent140), training accuracy is higher "
+            "with scaling.",
             scaling_trains,
         ),
         Claim(
             "minor-elsewhere",
             "In the tasks with many clients it brings little, or harms.",
-            "For each larger cohort in EMNIST and Stack Overflow (small scale: Fashion-MNIST), training accuracy rises by less "
-            "than 1 point.",
+            "For each larger cohort in EMNIST and Stack Overflow (small scale: Fashion-MNIST), training accuracy "
+            "rises by less than 1 point.",
             scaling_minor,
         ),
         Claim(
@@ -1188,8 +1194,8 @@ FIGURE_37 = Experiment(
     name="figure-37",
     title="Linear scaling of the server learning rate",
     where="Figure 37, appendix B.7",
-    about="FedAvg on EMNIST with a server learning rate proportional to the cohort size from M = 50 on, with warm-up and "
-    "adaptive clipping.",
+    about="FedAvg on EMNIST with a server learning rate proportional to the cohort size from M = 50 on, with warm-up "
+    "and adaptive clipping.",
     paper=Setup(linear_cells({"EMNIST": PAPER_TASKS["EMNIST"]}, {50: 0, 100: 0, 200: 20, 400: 100, 800: 100}), seeds=5),
     small=Setup(linear_cells(SMALL_TASKS, {}), seeds=2, reduced=SMALL),
     measure=FAILURES,
@@ -1198,7 +1204,8 @@ FIGURE_37 = Experiment(
         Claim(
             "fails",
             "Linear scaling is too aggressive: with the largest cohorts every run fails, in spite of clipping.",
-            "In each task no run fails with the reference cohort, M = 50 (small scale: 20), and all fail with the largest.",
+            "In each task no run fails with the reference cohort, M = 50 (small scale: 20), and all fail with the "
+            "largest.",
             linear_fails,
         ),
     ),
@@ -1266,8 +1273,8 @@ FIGURE_8 = Experiment(
         Claim(
             "lars-mixed",
             "FedLARS does well on CIFAR-100 but not on EMNIST and Shakespeare.",
-            "With the largest cohort FedLARS is more than 2 points behind the best other algorithm on EMNIST and Shakespeare "
-            "(small scale: Fashion-MNIST) and at most 2 points behind on CIFAR-100.",
+            "With the largest cohort FedLARS is more than 2 points behind the best other algorithm on EMNIST and "
+            "Shakespeare (small scale: Fashion-MNIST) and at most 2 points behind on CIFAR-100.",
             lars_mixed,
         ),
         Claim(
@@ -1343,23 +1350,25 @@ FIGURE_9 = Experiment(
     name="figure-9",
     title="Cohorts that grow during training",
     where="Figures 9, 39 and 40, section 5.3 and B.8",
-    about="FedAvg and FedAdam with 50 clients a round, doubled every 300 of 1,500 rounds, against the fixed sizes at both ends.",
+    about="FedAvg and FedAdam with 50 clients a round, doubled every 300 of 1,500 rounds, against the fixed sizes at "
+    "both ends.",
     paper=Setup(dynamic_cells(PAPER_TASKS), seeds=5),
-    small=Setup(dynamic_cells(SMALL_TASKS), seeds=2, reduced=SMALL + " The cohort grows from 20 to 320 in four doublings."),
+    small=Setup(dynamic_cells(SMALL_TASKS), 2, SMALL + " The cohort grows from 20 to 320 in four doublings."),
     measure=ACCURACY,
     columns="cohort",
     claims=(
         Claim(
             "data-efficient",
             "The growing cohort needs fewer examples than the large one.",
-            "For each task and algorithm, fewer examples are processed until the task's accuracy (small scale: 70 % and 60 %).",
+            "For each task and algorithm, fewer examples are processed until the task's accuracy (small scale: 70 % "
+            "and 60 %).",
             dynamic_efficient,
         ),
         Claim(
             "accurate",
             "It ends with an accuracy closer to the large cohort's than to the small one's.",
-            "For each task and algorithm, its distance to the large cohort's final accuracy is no more than that to the small "
-            "one's, or than half a point.",
+            "For each task and algorithm, its distance to the large cohort's final accuracy is no more than that to "
+            "the small one's, or than half a point.",
             dynamic_accurate,
             whole=0.75,
         ),
@@ -1371,7 +1380,7 @@ FIGURE_9 = Experiment(
         ),
     ),
     figure=lambda outcome: [
-        Panel(f"{name}, {data}", panel.x, panel.y, panel.lines)
+        replace(panel, title=f"{name}, {data}")
         for name in ("FedAvg", "FedAdam")
         for axis in ("examples", "rounds")
         for data in outcome.places("data")
@@ -1421,7 +1430,8 @@ FIGURE_10 = Experiment(
         Claim(
             "worse-on-emnist",
             "On EMNIST it is slightly worse for all cohort sizes.",
-            "For each cohort size on EMNIST (small scale: Fashion-MNIST), training accuracy is lower with normalisation.",
+            "For each cohort size on EMNIST (small scale: Fashion-MNIST), training accuracy is lower with "
+            "normalisation.",
             normalised_worse,
             whole=0.75,
         ),
@@ -1485,7 +1495,7 @@ SHARES = (0.8, 0.95)
 
 def relative_time(outcome: Outcome, data: str, share: float, lambda_: float) -> float:
     """The time of the largest cohort over that of the smallest, to a part of what the smallest attains."""
-    found = by_cohort(outcome, data=data, **{"λ": lambda_})
+    found = by_cohort(outcome, data=data, λ=lambda_)
     target = share * found[0].best().mean
     with np.errstate(invalid="ignore"):
         return float(np.float64(time_to(found[-1], target, lambda_)) / time_to(found[0], target, lambda_))
@@ -1518,7 +1528,7 @@ def straggler_panels(outcome: Outcome) -> list[Panel]:
     panels = []
     for data, _ in tasks_of(outcome):
         for lambda_ in LAMBDAS:
-            first, *others = by_cohort(outcome, data=data, **{"λ": lambda_})
+            first, *others = by_cohort(outcome, data=data, λ=lambda_)
             best = first.best().mean
             targets = [] if math.isnan(best) else np.linspace(0.5 * best, best, 26).tolist()
             base = [time_to(first, target, lambda_) for target in targets]
@@ -1540,31 +1550,32 @@ FIGURES_25_28 = Experiment(
     name="figures-25-28",
     title="Simulated time with stragglers",
     where="Figures 25-28, appendix B.5",
-    about="A client with n examples needs αn plus an exponential time of mean λn; a round lasts as long as its slowest client. "
-    "Time of FedAvg to an accuracy, relative to ten clients a round.",
+    about="A client with n examples needs αn plus an exponential time of mean λn; a round lasts as long as its "
+    "slowest client. Time of FedAvg to an accuracy, relative to ten clients a round.",
     paper=Setup(straggler_cells(PAPER_TASKS, start=1), seeds=5),
-    small=Setup(straggler_cells(SMALL_TASKS, start=0), seeds=2, reduced=SMALL + " Times are relative to 5 clients a round."),
+    small=Setup(straggler_cells(SMALL_TASKS, start=0), 2, SMALL + " Times are relative to 5 clients a round."),
     measure=STRAGGLED,
     columns="cohort",
     claims=(
         Claim(
             "comparable",
             "With few stragglers, larger cohorts take about as long as ten clients a round.",
-            "With λ = 0.1 the largest cohort takes at most 1.5 times as long as the smallest to 95 % of the smallest's best "
-            "accuracy.",
+            "With λ = 0.1 the largest cohort takes at most 1.5 times as long as the smallest to 95 % of the "
+            "smallest's best accuracy.",
             comparable,
         ),
         Claim(
             "slower",
             "The more stragglers, the more time large cohorts take in comparison.",
-            "The relative time of the largest cohort is longer with λ = 100 than with 0.1, to 80 and to 95 % of the smallest's "
-            "best accuracy.",
+            "The relative time of the largest cohort is longer with λ = 100 than with 0.1, to 80 and to 95 % of the "
+            "smallest's best accuracy.",
             slower,
         ),
         Claim(
             "slower-early",
             "The disadvantage is largest for low accuracies.",
-            "With λ = 100 the relative time of the largest cohort is longer to 80 % of the smallest's best accuracy than to 95 %.",
+            "With λ = 100 the relative time of the largest cohort is longer to 80 % of the smallest's best accuracy "
+            "than to 95 %.",
             slower_early,
         ),
     ),
@@ -1603,7 +1614,7 @@ def step_heats(outcome: Outcome) -> list[Heat]:
         found.append(
             Heat(measure.title, "local steps", "cohort", [str(s) for s in steps], [str(c) for c in cohorts], values)
         )
-    return found  # pyright: ignore[reportReturnType]
+    return found
 
 
 def steps_speed_up(outcome: Outcome) -> Iterable[Check]:
@@ -1645,14 +1656,14 @@ FIGURE_42 = Experiment(
     name="figure-42",
     title="Local steps against cohort size",
     where="Figure 42, appendix B.10",
-    about="FedAvg on EMNIST with batches of one example: rounds to 70 % and final accuracy for 1 to 256 local steps and cohorts "
-    "of 16 to 1,024. Along a diagonal a round processes equally many examples.",
+    about="FedAvg on EMNIST with batches of one example: rounds to 70 % and final accuracy for 1 to 256 local steps "
+    "and cohorts of 16 to 1,024. Along a diagonal a round processes equally many examples.",
     paper=Setup(step_cells(PAPER_TASKS["EMNIST"], POWERS[4:], POWERS[:9], {}), seeds=5),
     small=Setup(
         step_cells(SMALL_TASKS["Fashion-MNIST"], (16, 64, 256), (1, 4, 16, 64),
                    {"model.name": "logistic", "local.lr": 0.01, "run.rounds": 40, "run.evaluate_every": 1}),
-        reduced="Fashion-MNIST with logistic regression instead of EMNIST with a CNN, client learning rate 0.01, steps 1 to 64, "
-        "cohorts of 16, 64 and 256, 40 rounds, one seed.",
+        reduced="Fashion-MNIST with logistic regression instead of EMNIST with a CNN, client learning rate 0.01, "
+        "steps 1 to 64, cohorts of 16, 64 and 256, 40 rounds, one seed.",
     ),
     measure=ACCURACY,
     columns="steps",
@@ -1678,8 +1689,8 @@ FIGURE_42 = Experiment(
         Claim(
             "steps-over-cohort",
             "The number of local steps matters more for the final accuracy than the cohort size.",
-            "The median over cohorts of the range of accuracies over the steps exceeds the median over steps of the range over "
-            "the cohorts.",
+            "The median over cohorts of the range of accuracies over the steps exceeds the median over steps of the "
+            "range over the cohorts.",
             steps_matter_more,
         ),
     ),
@@ -1711,13 +1722,14 @@ LARGE_COHORT = Paper(
         TABLES_4_5,
     ),
     notes=(
-        "The paper names two cohort sizes for the search of learning rates, 50 (section 2.1) and 10 (appendix A.4); we take "
-        "50. One set of learning rates serves all cohort sizes.",
-        "The server's warm-up starts from the unscaled rate in section 5.1 and from zero in appendix B.7; we take zero.",
+        "The paper names two cohort sizes for the search of learning rates, 50 (section 2.1) and 10 (appendix A.4); "
+        "we take 50. One set of learning rates serves all cohort sizes.",
+        "The server's warm-up starts from the unscaled rate in section 5.1 and from zero in appendix B.7; we take "
+        "zero.",
         "Training accuracy is measured on the clients' batches during local training, averaged over the cohort.",
         "The norm of the mean update is taken after clipping, as the server sees it.",
-        "At the paper's scale, EMNIST is `femnist` with the files of TensorFlow Federated. CIFAR-100's test images are not "
-        "divided among clients here: for tables 6-9, 100 of its 500 clients are held out as test clients.",
+        "At the paper's scale, EMNIST is `femnist` with the files of TensorFlow Federated. CIFAR-100's test images "
+        "are not divided among clients here: for tables 6-9, 100 of its 500 clients are held out as test clients.",
         "Cohort sizes of the figures that the text does not list are those of tables 6-9, and 1.",
     ),
 )
