@@ -5,29 +5,11 @@ from __future__ import annotations
 import gzip
 import tarfile
 import zipfile
-import zlib
-from collections.abc import Collection, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
+from driftless.data.datasets.reading import broken, reading
 from driftless.data.fetch import GZIP
-from driftless.errors import InputError
-
-
-def broken(where: object, why: object) -> InputError:
-    """One wording for every file that is not what it should be."""
-    return InputError(
-        f"{where} cannot be read: {why}. It is damaged or not what its name says; delete it and get it again."
-    )
-
-
-@contextmanager
-def reading(where: object) -> Generator[None]:
-    """Whatever the libraries raise about a damaged file is told in the user's terms."""
-    try:
-        yield
-    except (EOFError, OSError, zlib.error, tarfile.TarError, zipfile.BadZipFile, NotImplementedError) as error:
-        raise broken(where, str(error) or type(error).__name__) from error
 
 
 def unpacked(content: bytes, where: object) -> bytes:

@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from driftless.data.datasets import restricted_pickle
-from driftless.data.datasets.archive import broken, reading, tar_members
+from driftless.data.datasets.archive import tar_members
 from driftless.data.datasets.images import Pixels, as_labels
+from driftless.data.datasets.reading import broken, reading
 from driftless.data.decoded import Arrays
 from driftless.errors import InputError
 

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from driftless.data.datasets.archive import broken, unpacked
+from driftless.data.datasets.archive import unpacked
 from driftless.data.datasets.images import Scale, as_inputs, as_labels, check_options
+from driftless.data.datasets.reading import broken
 from driftless.data.datasets.source import Examples
 from driftless.data.fetch import RemoteFile, obtain
 

@@ -8,28 +8,40 @@ import json
 import lzma
 import os
 import sqlite3
+import tarfile
+import zipfile
 import zlib
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from driftless.data.datasets.archive import broken
 from driftless.errors import InputError
 
-_DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, sqlite3.Error, UnicodeDecodeError, json.JSONDecodeError)
+_DAMAGE = (
+    OSError, EOFError, NotImplementedError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile,
+    sqlite3.Error, UnicodeDecodeError, json.JSONDecodeError,
+)  # fmt: skip
+
+
+def broken(where: object, why: object) -> InputError:
+    """One wording for every file that is not what it should be."""
+    return InputError(
+        f"{where} cannot be read: {why}. It is damaged or not what its name says; delete it and get it again."
+    )
 
 
 @contextlib.contextmanager
-def reading(path: Path, what: str) -> Generator[None]:
-    """Raise what a damaged file raises, in whatever format, as one kind of error."""
+def reading(where: object, what: str = "") -> Generator[None]:
+    """Raise what a damaged file raises, in whatever format, as one kind of error; `what` it should have been."""
     try:
         yield
     except _DAMAGE as error:
-        raise damaged(path, what, error) from error
+        raise damaged(where, what, error) from error
 
 
-def damaged(path: Path, what: str, error: Exception) -> InputError:
-    return broken(path, f"it is not {what} ({str(error) or type(error).__name__})")
+def damaged(where: object, what: str, error: Exception) -> InputError:
+    reason = str(error) or type(error).__name__
+    return broken(where, f"it is not {what} ({reason})" if what else reason)
 
 
 def open_text(path: Path) -> IO[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftless.data.datasets.archive import broken
+from driftless.data.datasets.reading import broken
 from driftless.errors import InputError
 
 
