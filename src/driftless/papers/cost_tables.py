@@ -23,6 +23,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from driftless.algorithm import Algorithm
 from driftless.algorithms import ALGORITHMS, MFL, AdaptiveFedOpt, FedAvg, FedGBO, MimeLite
 from driftless.experiment.cost import Counting, Operations, Rehearsal, vectors
+from driftless.models import MODELS
+from driftless.models import suits as models
 
 TOLERANCE = 0.02
 P = 1000
@@ -188,26 +190,9 @@ class Task(NamedTuple):
     """Mean number of a client's examples."""
 
 
-def cnn(channels: int, side: int, classes: int) -> nn.Module:
-    """Tables 5 and 6; convolutions without padding."""
-    left = ((side - 2) // 2 - 2) // 2
-    return nn.Sequential(
-        nn.Conv2d(channels, 32, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(64 * left**2, 512), nn.ReLU(), nn.Linear(512, classes),
-    )  # fmt: skip
-
-
-class GRU(nn.Module):
-    """Table 7: predicts the character after the sequence."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embed = nn.Embedding(79, 8)
-        self.recur = nn.GRU(8, 128, num_layers=2, batch_first=True)
-        self.read = nn.Linear(128, 79)
-
-    def forward(self, characters: Tensor) -> Tensor:
-        return self.read(self.recur(self.embed(characters))[0][:, -1])
+def task(model: str, example: Tensor, classes: int, batch_size: int, examples: int) -> Task:
+    module = MODELS[model](models.Task(tuple(example.shape[1:]), classes, ()))
+    return Task(module, example, batch_size, examples)
 
 
 @cache
@@ -215,10 +200,10 @@ def tasks() -> dict[str, Task]:
     with torch.device("meta"):
         return {
             # The text says crops of 28 x 28; the printed numbers are those of 32 x 32.
-            "CIFAR100": Task(cnn(3, 32, 100), torch.empty(1, 3, 32, 32), 32, 100),
-            "Sent140": Task(nn.Linear(5000, 2), torch.empty(1, 5000), 8, 15),
-            "FEMNIST": Task(cnn(1, 28, 62), torch.empty(1, 1, 28, 28), 32, 170),
-            "Shakespeare": Task(GRU(), torch.empty(1, 80, dtype=torch.long), 32, 5573),
+            "CIFAR100": task("cnn-fedgbo-cifar", torch.empty(1, 3, 32, 32), 100, 32, 100),
+            "Sent140": task("logistic", torch.empty(1, 5000), 2, 8, 15),
+            "FEMNIST": task("cnn-fedgbo-femnist", torch.empty(1, 1, 28, 28), 62, 32, 170),
+            "Shakespeare": task("gru-fedgbo", torch.empty(1, 80, dtype=torch.long), 79, 32, 5573),
         }
 
 
