@@ -22,7 +22,7 @@ from experiment.runs import assert_same_run, command, lines, process, timeless, 
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.toml"
 NAMES = ["fedavg", "scaffold"]
-SETTINGS = [*words("rounds=16", "epochs=3", "batch_size=20", "checkpoint_every=4"), "seeds=2"]
+SETTINGS = [*words("rounds=10", "epochs=3", "batch_size=20", "checkpoint_every=4"), "seeds=2"]
 """Runs of 20 ms a round: long enough to be interrupted."""
 
 
@@ -228,7 +228,7 @@ def test_two_jobs_give_the_results_of_one_run_after_the_other(tmp_path, referenc
     runs = comparing.execute(plan(NAMES, None, SETTINGS), tmp_path / "compared", heard.append, 2)
     assert [run.path.parent.name for run in runs] == ["fedavg", "fedavg", "scaffold", "scaffold"]
     assert heard == sorted(heard)
-    assert heard[-1] == 64
+    assert heard[-1] == 40
     assert_same_comparison(reference, tmp_path / "compared")
 
 
@@ -284,7 +284,7 @@ def test_ctrl_c_saves_all_runs_and_the_whole_is_resumed_to_the_same_bits(tmp_pat
     for run in unfinished:
         assert (run / "checkpoint" / f"manifest-{lines(run):08d}.json").exists() or lines(run) == 0
     assert len(begun) < 4 or unfinished
-    assert all(lines(run) == 16 for run in begun if run not in unfinished)
+    assert all(lines(run) == 10 for run in begun if run not in unfinished)
     assert command(monkeypatch, capsys, "resume", folder, "--jobs", "1", "--quiet").code == 0
     assert_same_comparison(reference, folder)
 

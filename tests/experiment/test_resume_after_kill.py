@@ -54,12 +54,8 @@ class Case(NamedTuple):
 CASES = {
     "adabest": Case(["algorithm=adabest"], [3, 9]),
     "scaffold": Case(["algorithm=scaffold"], ["write 12", 19]),
-    "fedhbm": Case(["algorithm=fedhbm"], [6]),
-    "ghbm": Case(["algorithm=ghbm", "tau=3"], [11]),
-    "fedadam": Case(["algorithm=fedadam"], [1]),
-    "mime": Case(["algorithm=mime"], ["write 8"]),
-    "feddyn, all clients' models": Case(["algorithm=feddyn", "inference=clients"], [10]),
-    "fedavg, clipping": Case(["algorithm=fedavg", "clipping=adaptive", "clipping_initial=0.05"], [7]),
+    "ghbm": Case(["algorithm=ghbm", "tau=3"], ["write 8"]),
+    "feddyn, all clients' models": Case(["algorithm=feddyn", "inference=clients"], [1]),
 }
 PAIRS = [list(CASES)[i : i + 2] for i in range(0, len(CASES), 2)]
 
@@ -133,8 +129,9 @@ VARIANTS = {name: [f"algorithm={name}"] for name in ALGORITHMS} | {
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_run_cut_off_in_a_random_round_is_resumed_to_the_same_bits(tmp_path: Path, name: str):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    round = random.Random(name).randint(1, 7)
-    start(whole, *VARIANTS[name], callbacks=[AfterRound([round], lambda: shutil.copytree(whole, cut))])
+    round = random.Random(name).randint(1, 4)
+    changes = ["rounds=5", "checkpoint_every=2", *VARIANTS[name]]
+    start(whole, *changes, callbacks=[AfterRound([round], lambda: shutil.copytree(whole, cut))])
     assert lines(cut) == round
     with (cut / "metrics.jsonl").open("ab") as file:
         file.write(b'{"round": 99, "lr": 0.1, "coh')  # the kill came in the middle of a line
@@ -165,9 +162,11 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> Iterat
         yield
 
 
-@pytest.mark.parametrize(("call", "least"), [("fsync", 28), ("replace", 14), ("unlink", 4)])
-def test_a_run_cut_off_at_any_of_its_writes_is_resumed_to_the_same_bits(tmp_path, monkeypatch, call, least):
-    changes = ["algorithm=scaffold", "rounds=4", "checkpoint_every=1", "batch_size=none"]
+@pytest.mark.parametrize(
+    ("call", "rounds", "least"), [("fsync", 3, 22), ("replace", 3, 11), ("unlink", 4, 4)]
+)
+def test_a_run_cut_off_at_any_of_its_writes_is_resumed_to_the_same_bits(tmp_path, monkeypatch, call, rounds, least):
+    changes = ["algorithm=scaffold", f"rounds={rounds}", "checkpoint_every=1", "batch_size=none"]
     start(tmp_path / "whole", *changes)
     number = 0
     finished = False

@@ -30,7 +30,7 @@ FULL = replace(UNEQUAL, training=(("lr", 0.1), ("steps", 2), ("lr_decay", 0.7)),
 NETWORK = Setting(
     problem="classification",
     training=(
-        ("lr", 0.2), ("epochs", 1), ("batch_size", 4), ("weight_decay", 0.1), ("clip_norm", 0.5), ("lr_decay", 0.8),
+        ("lr", 0.2), ("epochs", 1), ("batch_size", 3), ("weight_decay", 0.1), ("clip_norm", 0.5), ("lr_decay", 0.8),
     ),
     weighting="other",
     block_size=2,

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from driftless.errors import unknown
 from driftless.papers.adabest import ADABEST
 from driftless.papers.experiment import Experiment, Paper
+from driftless.papers.fedgbo import FEDGBO
+from driftless.papers.ghbm import GHBM
 from driftless.papers.large_cohort import LARGE_COHORT
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (ADABEST, LARGE_COHORT)}
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (ADABEST, FEDGBO, GHBM, LARGE_COHORT)}
 
 
 def chosen(names: Sequence[str]) -> list[tuple[Paper, Experiment]]:

@@ -27,8 +27,8 @@ HOW_JUDGED = (
 
 INDEX = (
     "Every experiment of the papers at a scale that two cores finish in minutes, with a verdict for each claim. The "
-    "rules were fixed before the runs; what was reduced stands with each experiment. `driftless list papers` shows the same "
-    "list, [reproduce](../reproduce.md) says how it works and how to run an experiment as published."
+    "rules were fixed before the runs; what was reduced stands with each experiment. `driftless list papers` shows the "
+    "same list, [reproduce](../reproduce.md) says how it works and how to run an experiment as published."
 )
 
 Record = Mapping[str, Any]
@@ -109,7 +109,7 @@ def claims_text(experiment: Experiment, stored: Record | None) -> list[str]:
     for claim in experiment.claims:
         finding = found.get(claim.name)
         verdict = finding["verdict"] if finding else "not run yet"
-        lines += [f"**{verdict.capitalize()}:** {claim.text}  ", f"Rule: {claim.rule}" + share_text(claim.whole)]
+        lines += [f"**{verdict.capitalize()}:** {claim.text}  ", f"Rule: {claim.rule}{share_text(claim.whole)}  "]
         if finding and finding["reason"]:
             lines += [f"Reason: {finding['reason']}."]
         if finding and finding["checks"]:

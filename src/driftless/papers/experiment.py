@@ -11,7 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from driftless.papers.figure import Panel
+    from driftless.papers.figure import Heat, Panel
     from driftless.papers.outcome import Measure, Outcome
 
 Place = str | int | float
@@ -103,7 +103,7 @@ class Experiment:
     """The number of a cell. None for an experiment that is only a study."""
     columns: str = "algorithm"
     """The place whose values are the columns of the printed table."""
-    figure: Callable[[Outcome], Sequence[Panel]] | None = None
+    figure: Callable[[Outcome], Sequence[Panel | Heat]] | None = None
     study: Callable[..., Mapping[str, Any]] | None = None
     """Computed instead of trained: gets the setup's options, returns values that JSON can hold."""
     untestable: str = ""

@@ -58,7 +58,13 @@ class Deviation:
     """Called after each round; every `every` rounds one number a tau, NaN while fewer than tau rounds are over."""
 
     def __init__(
-        self, federation: Federation, module: nn.Module, taus: Sequence[int], every: int, local: LocalTraining, engine: str
+        self,
+        federation: Federation,
+        module: nn.Module,
+        taus: Sequence[int],
+        every: int,
+        local: LocalTraining,
+        engine: str,
     ) -> None:
         self._federation, self._module = federation, deepcopy(module)
         self._every, self._local, self._engine = every, local, engine
@@ -201,7 +207,7 @@ def apart_from_sums(records: Sequence[Record], tau: int, beta: float) -> float:
 
 def start_momentum(first: Record) -> Tensor:
     """m^1 = x^0 - x^1, the only term that needs x^0: the server keeps it as its oldest model."""
-    return first.server.past[-1] - first.x  # pyright: ignore[reportAttributeAccessIssue]
+    return first.server.past[-1] - first.x
 
 
 # ---- Figure 9 and Theorem 4.7: quadratics with cyclic participation --------------------------------------------------

@@ -125,6 +125,7 @@ PAPER_TASKS = {
         1500, 50, UP_TO_800, 50, 0.2, False, table_rates(3),
     ),
 }  # fmt: skip
+# The learning rates of the small tasks are those that `tables-4-5` found at small scale.
 SMALL_ENGINE = {"engine.kind": "block", "engine.compile": "off", "run.checkpoint_every": 0}
 SMALL_TASKS = {
     "Fashion-MNIST": Task(
@@ -132,16 +133,16 @@ SMALL_TASKS = {
          "data.alpha": 0.3, "data.sizes": "lognormal", "data.sigma": 0.4, "model.name": "mlp", "local.batch_size": 10,
          **SMALL_ENGINE},
         50, 2, (5, 20, 80, 320), 20, 0.7, False,
-        {"FedAvg": (0.1, 1.0), "FedAdagrad": (0.1, 0.1), "FedAdam": (0.1, 0.01),
-         "FedLARS": (0.1, 0.1), "FedLamb": (0.1, 0.01), "FedSGD": (1.0, 0.1)},
+        {"FedAvg": (0.1, 1.0), "FedAdagrad": (0.1, 0.01), "FedAdam": (0.1, 0.1),
+         "FedLARS": (0.1, 0.1), "FedLamb": (0.1, 0.1), "FedSGD": (1.0, 0.1)},
     ),
     "Sent140": Task(
         {"data.name": "sent140", "data.source": "users", "data.words": 2000, "data.bag": "binary",
          "data.min_tweets": 8, "data.validation": 0.2, "model.name": "logistic", "local.batch_size": 2,
          **SMALL_ENGINE},
         150, 5, (5, 20, 80, 320), 20, 0.6, True,
-        {"FedAvg": (1.0, 1.0), "FedAvgM": (1.0, 1.0), "FedAdagrad": (1.0, 0.1), "FedAdam": (1.0, 0.01),
-         "FedLARS": (1.0, 0.1), "FedLamb": (1.0, 0.01), "FedSGD": (1.0, 1.0)},
+        {"FedAvg": (1.0, 1.0), "FedAvgM": (0.1, 1.0), "FedAdagrad": (1.0, 0.1), "FedAdam": (0.1, 0.01),
+         "FedLARS": (1.0, 0.1), "FedLamb": (1.0, 0.1), "FedSGD": (1.0, 10.0)},
     ),
 }  # fmt: skip
 TASKS = {**PAPER_TASKS, **SMALL_TASKS}
@@ -285,14 +286,12 @@ TUNED_ROUNDS = {"Fashion-MNIST": 25, "Sent140": 60}
 
 
 def tuning(
-    tasks: Mapping[str, Task], grid: Callable[[str], Mapping[str, Sequence[float]]], more: Any
+    tasks: Mapping[str, Task],
+    grid: Callable[[str], Mapping[str, Sequence[float]]],
+    more: Callable[[str], Mapping[str, Any]],
 ) -> tuple[Cell, ...]:
     return tuple(
-        Cell(
-            {"data": data, "algorithm": name},
-            settings(task, name, task.reference, more(data)),
-            grid=grid(name),
-        )
+        Cell({"data": data, "algorithm": name}, settings(task, name, task.reference, more(data)), grid=grid(name))
         for data, task in tasks.items()
         for name in STUDIED
         if rates_of(task, name)
@@ -305,11 +304,12 @@ def paper_grid(name: str) -> Mapping[str, Sequence[float]]:
 
 
 def paper_tuning(data: str) -> Mapping[str, Any]:
-    """Stack Overflow has validation clients of its own, which are not among those that are read here."""
+    """A fifth of the clients is held out, also of Stack Overflow's, whose own validation clients are not read here."""
     return {"data.validation": 0.2}
 
 
 def small_tuning(data: str) -> Mapping[str, Any]:
+    """All small tasks hold out clients anyway."""
     rounds = TUNED_ROUNDS[data]
     return {"run.rounds": rounds, "run.evaluate_every": rounds // 5}
 
@@ -359,7 +359,7 @@ TABLES_4_5 = Experiment(
 
 # ---- Figure 1: catastrophic failures ---------------------------------------------------------------------------------
 
-FAILING_RATE = 0.3
+FAILING_RATE = 0.4
 """Of the clients at small scale; see `reduced`."""
 
 
@@ -449,8 +449,8 @@ FIGURE_1 = Experiment(
         figure_1_small(),
         seeds=3,
         reduced="Fashion-MNIST with an MLP and 900 clients instead of EMNIST; cohorts of 5, 20, 80 and 320; 20 "
-        "rounds; three seeds. With the tuned client learning rate of 0.1 nothing ever fails here, and with 1 nothing "
-        "learns; the rate is 0.3, between them, where single clients are close to blowing up.",
+        "rounds; three seeds. With the tuned client learning rate of 0.1 nothing failed in a trial. The rate is 0.4, "
+        "the largest of 0.1, 0.3, 0.4, 0.5, 0.6 and 1 with which five clients a round still learned.",
     ),
     measure=FAILURES,
     columns="cohort",
@@ -550,7 +550,7 @@ FIGURE_2 = Experiment(
             whole=0.75,
         ),
     ),
-    figure=curve_panels("FedAvg", "FedSGD"),
+    figure=curve_panels("FedAvg", "FedSGD", *STUDIED[2:]),
 )  # fmt: skip
 
 
@@ -1244,20 +1244,16 @@ def lars_mixed(outcome: Outcome) -> Iterable[Check]:
 
 
 def not_universal(outcome: Outcome) -> Iterable[Check]:
-    for kind in ("largest cohort",):
-        best = {
-            data: max(found, key=found.__getitem__)
-            for data, _ in tasks_of(outcome)
-            if (found := at_largest(outcome, data))
-        }
-        text = ", ".join(f"{data} {name}" for data, name in best.items())
-        yield Check(f"best with the {kind}: {text}", not set(best.values()) <= {"FedLARS", "FedLamb"})
+    found = {data: at_largest(outcome, data) for data, _ in tasks_of(outcome)}
+    best = {data: max(accuracies, key=accuracies.__getitem__) for data, accuracies in found.items()}
+    text = ", ".join(f"{data} {name}" for data, name in best.items())
+    yield Check(f"best with the largest cohort: {text}", not set(best.values()) <= {"FedLARS", "FedLamb"})
 
 
 FIGURE_8 = Experiment(
     name="figure-8",
     title="Layer-wise adaptive servers: FedLARS and FedLamb",
-    where="Figures 8, 18 and 19, section 5.2 and B.2",
+    where="Figures 8 and 18-19, section 5.2 and B.2",
     about="Accuracy of five algorithms at the end, over the cohort size.",
     paper=paper(*COMPARED),
     small=small(*COMPARED),
@@ -1326,21 +1322,17 @@ def dynamic_efficient(outcome: Outcome) -> Iterable[Check]:
 
 def dynamic_accurate(outcome: Outcome) -> Iterable[Check]:
     for what, few, growing, many in trios(outcome):
-        low, own, high = final(few), final(growing), final(many)
+        low, own, high = tests(few), tests(growing), tests(many)
         closer = abs(own - high) <= max(abs(own - low), 0.5)
         yield Check(f"{what}: small {low:.2f} %, doubling {own:.2f} %, large {high:.2f} %", bool(closer))
-
-
-def final(result: Result) -> float:
-    return 100 * result.last().mean
 
 
 def dynamic_bounded(outcome: Outcome) -> Iterable[Check]:
     for what, few, growing, many in trios(outcome):
         yield below(
             f"{what}: doubling against the better fixed size, up to 1 point",
-            final(growing),
-            max(final(few), final(many)),
+            tests(growing),
+            max(tests(few), tests(many)),
             by=-1,
             unit=" %",
         )
@@ -1349,7 +1341,7 @@ def dynamic_bounded(outcome: Outcome) -> Iterable[Check]:
 FIGURE_9 = Experiment(
     name="figure-9",
     title="Cohorts that grow during training",
-    where="Figures 9, 39 and 40, section 5.3 and B.8",
+    where="Figures 9 and 39-40, section 5.3 and B.8",
     about="FedAvg and FedAdam with 50 clients a round, doubled every 300 of 1,500 rounds, against the fixed sizes at "
     "both ends.",
     paper=Setup(dynamic_cells(PAPER_TASKS), seeds=5),
@@ -1694,7 +1686,7 @@ FIGURE_42 = Experiment(
             steps_matter_more,
         ),
     ),
-    figure=step_heats,  # pyright: ignore[reportArgumentType]
+    figure=step_heats,
 )  # fmt: skip
 
 

@@ -232,7 +232,9 @@ def record(done: Reproduced) -> dict[str, Any]:
 
 
 def all_runs(outcome: Outcome | None) -> list[Run]:
-    return [run for result in (outcome.results if outcome else ()) for run in result.runs]
+    """Each once, also where cells share it."""
+    runs = {run.stored.path: run for result in (outcome.results if outcome else ()) for run in result.runs}
+    return list(runs.values())
 
 
 def as_json(measure: Measure | None, result: Result) -> dict[str, Any]:
