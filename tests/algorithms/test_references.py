@@ -100,7 +100,7 @@ CASES: list[tuple[str, dict]] = [
     *[("ghbm-theory", {"beta": 0.3, "tau": tau}) for tau in (2, 3)],
 ]  # fmt: skip
 
-FIRST = {name: hyper for name, hyper in reversed(CASES)}
+FIRST = dict(reversed(CASES))
 """Of each algorithm the first case, which runs in all settings; the others run where most is different."""
 COMPARED = [
     (name, hyper, setting)

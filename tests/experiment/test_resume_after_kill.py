@@ -162,9 +162,7 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> Iterat
         yield
 
 
-@pytest.mark.parametrize(
-    ("call", "rounds", "least"), [("fsync", 3, 22), ("replace", 3, 11), ("unlink", 4, 4)]
-)
+@pytest.mark.parametrize(("call", "rounds", "least"), [("fsync", 3, 22), ("replace", 3, 11), ("unlink", 4, 4)])
 def test_a_run_cut_off_at_any_of_its_writes_is_resumed_to_the_same_bits(tmp_path, monkeypatch, call, rounds, least):
     changes = ["algorithm=scaffold", f"rounds={rounds}", "checkpoint_every=1", "batch_size=none"]
     start(tmp_path / "whole", *changes)

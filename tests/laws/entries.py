@@ -135,9 +135,7 @@ def network() -> nn.Module:
     """A hidden layer, with dropout before and after it."""
     with torch.random.fork_rng():
         torch.manual_seed(4)
-        return nn.Sequential(
-            nn.Dropout(0.2), nn.Linear(4, 5), nn.Tanh(), nn.Dropout(0.3), nn.Linear(5, 3)
-        ).double()
+        return nn.Sequential(nn.Dropout(0.2), nn.Linear(4, 5), nn.Tanh(), nn.Dropout(0.3), nn.Linear(5, 3)).double()
 
 
 PROBLEMS = {"regression": (regression, linear), "classification": (classification, network)}

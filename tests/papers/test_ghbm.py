@@ -127,7 +127,7 @@ def test_both_forms_of_the_momentum_give_the_same_models_and_a_wrong_weight_does
 
 
 def test_with_all_clients_and_full_batches_nothing_is_off_in_a_single_round():
-    options = {**AT["figure-1"].brief, "taus": (1, 2), "rounds": 4, "cohort": 20, "batch_size": 1000}
+    options: dict[str, Any] = {**AT["figure-1"].brief, "taus": (1, 2), "rounds": 4, "cohort": 20, "batch_size": 1000}
     found = ghbm_studies.reused_gradients(**options)
     assert found["rounds"] == [2, 4]
     assert max(found[NON_IID]["1"]) < 1e-5 < min(found[NON_IID]["2"])

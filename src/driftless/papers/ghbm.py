@@ -20,8 +20,8 @@ from driftless.papers.outcome import (
     Result,
     above,
     below,
+    first_reach,
     number,
-    rounds_to,
     winner,
     within,
 )
@@ -247,11 +247,11 @@ SMALL_COMMON: dict[str, Any] = {
 SMALL_OPEN: dict[str, Any] = {ETA: 1.0, LR: 0.1, TAU: 10, BETA: 1.0}
 """For what is not bold in the column for ResNet-20; beta is FedHBM's."""
 SHRUNK = (
-    "Fashion-MNIST and an MLP with two hidden layers stand in for CIFAR and its networks, with 100 clients, 10 of "
-    f"them a round and 8 local steps of 64 examples as in the paper, but {SMALL_ROUNDS} rounds instead of 10,000 or "
-    "20,000, no augmentation, no weight decay; one seed; hyper-parameters of Table 7 for ResNet-20 (where none is "
-    "marked: server learning rate 1, learning rate 0.1, τ = 10, FedHBM's β = 1). Quality is the mean over the last 50 "
-    "rounds."
+    "Fashion-MNIST and an MLP with two hidden layers stand in for CIFAR and its networks; 100 clients, 10 of them a "
+    f"round and 8 local steps of 64 examples as in the paper, but {SMALL_ROUNDS} rounds instead of 10,000 or 20,000, "
+    "no augmentation and no weight decay; one seed. Hyper-parameters are those of Table 7 for ResNet-20, and where "
+    "none is marked server learning rate 1, learning rate 0.1, τ = 10 and FedHBM's β = 1; a pilot with FedAvg, GHBM, "
+    "LocalGHBM and FedHBM had compared the learning rates 0.1 and 0.03. Quality is the mean over the last 50 rounds."
 )
 
 
@@ -281,7 +281,14 @@ def last_rounds(result: Result, key: str = "test_accuracy") -> Number:
 
 
 QUALITY = Measure("test accuracy (%), mean of the last 100 rounds or the last quarter", last_rounds, 100, digits=1)
-TO_70 = rounds_to(0.7)
+
+
+def rounds_to_70(result: Result) -> Number:
+    """The whole budget where it is never reached, as in appendix C.3."""
+    return number([min(first_reach(run, 0.7, "test_accuracy", "rounds"), run.budget) for run in result.runs])
+
+
+TO_70 = Measure("rounds to 70 % test accuracy (the budget where never)", rounds_to_70, better="low", digits=0)
 
 
 def accuracy_curves(outcome: Outcome) -> list[Panel]:
@@ -720,7 +727,8 @@ def fastest_two(outcome: Outcome) -> Iterable[Check]:
     for where, scores in scores_at(outcome, lowest=True):
         ranked = sorted(scores, key=lambda name: scores[name])
         text = ", ".join(f"{name} {scores[name]:.0f}" for name in ranked)
-        yield Check(f"{where}: {text}", set(ranked[:2]) == {"MimeMom", "FedHBM"} and math.isfinite(scores[ranked[1]]))
+        slower = min(score for name, score in scores.items() if name not in ("MimeMom", "FedHBM"))
+        yield Check(f"{where}: {text}", max(scores["MimeMom"], scores["FedHBM"]) < slower)
 
 
 def mimemom_not_faster(outcome: Outcome) -> Iterable[Check]:
@@ -1163,6 +1171,7 @@ FIGURE_7 = Experiment(
         + " Factors of 0.951 and 0.995, which do in 200 rounds what 0.999 and 0.9999 do in 10,000; α = 0 only.",
     ),
     measure=QUALITY,
+    figure=accuracy_curves,
     claims=(
         Claim(
             "order",
@@ -1411,6 +1420,21 @@ def holds_for_any_clients(outcome: Outcome) -> Iterable[Check]:
         yield below(f"{clients} clients, one of them different: error in units of the bound", ratio, 1 + 1e-9)
 
 
+def bound_panels(outcome: Outcome) -> list[Panel]:
+    """Above 1 the bound is violated."""
+
+    def panel(title: str, x: str, found: Mapping[str, float]) -> Panel:
+        places = [float(place) for place in found]
+        lines = (Line("error / bound", places, list(found.values())), Line("bound", places, [1.0] * len(places)))
+        return Panel(title, x, "largest squared error, in units of the bound", lines, marks=True)
+
+    cyclic = {tau: ratio for tau, ratio in outcome.values["cyclic"].items() if int(tau) < outcome.values["period"]}
+    return [
+        panel("random quadratics, cyclic participation", "τ", cyclic),
+        panel("one client against all others, τ = 1", "clients", outcome.values["one against all"]),
+    ]
+
+
 BOUNDS: dict[str, Any] = {"clients": 20, "cohort": 2, "dimension": 10, "rounds": 60, "seeds": 5, "draws": 500,
                           "outlier_clients": (5, 7, 10, 20, 100)}  # fmt: skip
 COROLLARY = Experiment(
@@ -1428,6 +1452,7 @@ COROLLARY = Experiment(
         "others'.",
     ),
     study=studies.heterogeneity_bounds,
+    figure=bound_panels,
     brief={**BOUNDS, "rounds": 4, "seeds": 1, "draws": 5},
     claims=(
         Claim(
@@ -1452,8 +1477,8 @@ COROLLARY = Experiment(
             "any-clients",
             "The bound holds for cyclic participation whatever the clients are.",
             "Also where one of 5, 7, 10, 20 or 100 clients differs from all others, cohorts of one, τ = 1, at the "
-            "optimum, in the round of that client. (The proof bounds the sum of |g_i - ∇f|² over the cohort by the "
-            "cohort's share of G², which holds on average over the rounds, not in each.)",
+            "optimum, in the round of that client. (The proof bounds the sum of |g_i - ∇f|² over a cohort by the "
+            "number of its clients times G², which holds on average over the rounds, not in each.)",
             holds_for_any_clients,
         ),
     ),
