@@ -244,14 +244,17 @@ SMALL_COMMON: dict[str, Any] = {
     "data.clients": 100, "local.steps": 8, "local.batch_size": 64, "run.rounds": SMALL_ROUNDS, "run.cohort": 10,
     "run.evaluate_every": 5, "run.checkpoint_every": 0, "engine.kind": "block", "engine.compile": "off",
 }  # fmt: skip
+SMALL_RATES = (0.1, 0.03, 0.01)
+SMALL_BEST = {"SCAFFOLD": 0.01, "FedDyn": 0.1, "AdaBest": 0.03, "MIME": 0.01, "MimeMom": 0.01, "MimeLiteMom": 0.01}
+"""The best learning rate of each where it is not that of Table 7 for ResNet-20: found by our Table 7, at α = 0."""
 SMALL_OPEN: dict[str, Any] = {ETA: 1.0, LR: 0.1, TAU: 10, BETA: 1.0}
 """For what is not bold in the column for ResNet-20; beta is FedHBM's."""
 SHRUNK = (
     "Fashion-MNIST and an MLP with two hidden layers stand in for CIFAR and its networks; 100 clients, 10 of them a "
     f"round and 8 local steps of 64 examples as in the paper, but {SMALL_ROUNDS} rounds instead of 10,000 or 20,000, "
-    "no augmentation and no weight decay; one seed. Hyper-parameters are those of Table 7 for ResNet-20, and where "
-    "none is marked server learning rate 1, learning rate 0.1, τ = 10 and FedHBM's β = 1; a pilot with FedAvg, GHBM, "
-    "LocalGHBM and FedHBM had compared the learning rates 0.1 and 0.03. Quality is the mean over the last 50 rounds."
+    "no augmentation and no weight decay; one seed. Hyper-parameters are those of Table 7 for ResNet-20, where none is "
+    "marked server learning rate 1, τ = 10 and FedHBM's β = 1; the learning rate was searched in 0.1, 0.03, 0.01 at "
+    "α = 0 for each method (FedCM: 1, 0.5, 0.1). Quality is the mean over the last 50 rounds."
 )
 
 
@@ -261,7 +264,8 @@ def small_cell(
 ) -> Cell:  # fmt: skip
     fixed, open_ = hyper_parameters(name, "ResNet-20")
     more = {key.replace("_", ".", 1): value for key, value in own.items()}
-    chosen = {**fixed, **{key: SMALL_OPEN[key] for key in open_}, **ALGORITHMS[name], **more}
+    rate = {LR: SMALL_BEST[name]} if name in SMALL_BEST else {}
+    chosen = {**fixed, **{key: SMALL_OPEN[key] for key in open_}, **rate, **ALGORITHMS[name], **more}
     settings = {**SMALL_COMMON, **SMALL_TASKS[task], **labels_of(task, alpha), **chosen}
     return Cell(at or {"data": task, "labels": str(alpha), "algorithm": name}, settings, None, grid or {})
 
@@ -1028,9 +1032,8 @@ def forms(cell: Callable[..., Cell], tasks: Sequence[str]) -> Iterator[Cell]:
             plain = cell(alpha=labels, name="GHBM", task=task)
             yield plain
             kept = {key: value for key, value in plain.settings.items() if not key.startswith("algorithm.")}
-            rates = {LR: tuple(10 * value for value in plain.grid[LR])} if LR in plain.grid else {}
-            own = {} if rates else {LR: 10 * plain.settings[LR]}
-            yield Cell({**plain.at, "algorithm": ANALYSED}, {**kept, **ANALYSED_OWN, **own}, None, rates)
+            rates = {LR: tuple(10 * value for value in plain.grid.get(LR, SMALL_RATES))}
+            yield Cell({**plain.at, "algorithm": ANALYSED}, {**kept, **ANALYSED_OWN}, None, rates)
 
 
 def forms_agree(outcome: Outcome) -> Iterable[Check]:
@@ -1045,7 +1048,10 @@ FIGURE_4 = Experiment(
     about="GHBM (Algorithm 2) beside the form for which convergence is proved (Algorithm 3), with a ResNet-20 on "
     "CIFAR-10 and CIFAR-100, non-iid and iid.",
     paper=Setup(tuple(forms(paper_cell, ("CIFAR-10, ResNet-20", "CIFAR-100, ResNet-20"))), seeds=5),
-    small=Setup(tuple(forms(small_cell, (FASHION,))), reduced=SHRUNK),
+    small=Setup(
+        tuple(forms(small_cell, (FASHION,))),
+        reduced=SHRUNK + " The form that is analysed is searched in 1, 0.3, 0.1 in each setting.",
+    ),
     measure=QUALITY,
     figure=accuracy_curves,
     claims=(
@@ -1523,7 +1529,7 @@ def heterogeneity_is_harmless(outcome: Outcome) -> Iterable[Check]:
 def mean_falls_like_1_over_t(outcome: Outcome) -> Iterable[Check]:
     for degree, found in outcome.values.items():
         _, half, total = found[AS_ANALYSED]
-        yield below(f"heterogeneity {degree}: squared gradient norms summed over all rounds and over the first half",
+        yield below(f"heterogeneity {degree}: sum of squared gradient norms against 105 % of that of the first half",
                     total, 1.05 * half)  # fmt: skip
 
 
@@ -1579,18 +1585,24 @@ def search_cells() -> Iterator[Cell]:
             yield Cell({"column": column, "algorithm": name}, settings, None, grid)
 
 
-SMALL_SEARCHES: dict[str, dict[str, tuple[Any, ...]]] = {
-    "FedAvg": {ETA: HALVES},
-    "FedAvgM": {ETA: HALVES},
-    "GHBM": {TAU: TAUS},
-    "FedHBM": {BETA: (1.0, 0.99, 0.9)},
-}
+SMALL_SEARCHES: tuple[tuple[str, str, tuple[float, ...]], ...] = (
+    ("FedAvg", ETA, HALVES),
+    ("FedAvgM", ETA, HALVES),
+    ("GHBM", TAU, TAUS),
+    ("FedHBM", BETA, ONES),
+    *(
+        (name, LR, SMALL_RATES)
+        for name in ("SCAFFOLD", "FedDyn", "AdaBest", "MIME", "FedAvgM", "MimeMom", "MimeLiteMom")
+    ),
+    ("FedCM", LR, HALVES),
+)
 
 
 def small_search_cells() -> Iterator[Cell]:
-    for name, grid in SMALL_SEARCHES.items():
-        floats = {key: tuple(whole(key, float(value)) for value in values) for key, values in grid.items()}
-        yield small_cell(NON_IID, name, at={"column": FASHION, "algorithm": name}, grid=floats)
+    for name, key, tried in SMALL_SEARCHES:
+        values = tuple(whole(key, float(value)) for value in tried)
+        at = {"searched": key.partition(".")[2], "algorithm": name}
+        yield small_cell(NON_IID, name, at=at, grid={key: values})
 
 
 EXPECTED: dict[str, tuple[str, float]] = {
@@ -1609,7 +1621,7 @@ def chosen_as_printed(outcome: Outcome) -> Iterable[Check]:
             key, expected = EXPECTED[name]
             seen = one.settings[key]
             yield Check(
-                f"{one.cell.at['column']}, {name}: {key.partition('.')[2]} = {seen:g}, printed {expected:g}",
+                f"{name}: {key.partition('.')[2]} = {seen:g}, printed {expected:g}",
                 seen == expected,
             )
 
