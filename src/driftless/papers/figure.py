@@ -18,6 +18,7 @@ from driftless.report.style import DASHES, LIGHT
 ACROSS = 3
 """Panels beside each other."""
 MOST_POINTS = 400
+MOST_TICKS = 8
 
 
 class Line(NamedTuple):
@@ -106,7 +107,7 @@ def draw(panels: Sequence[Panel | Heat], file: Path, title: str = "") -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    across = min(ACROSS, len(panels))
+    across = 2 if len(panels) == 4 else min(ACROSS, len(panels))
     down = math.ceil(len(panels) / across)
     figure = Figure(figsize=(4.2 * across, 3.2 * down + 0.3), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
@@ -138,6 +139,10 @@ def draw_lines(axes: Any, panel: Panel) -> None:
             axes.fill_between(line.x, y - spread, y + spread, color=color, alpha=0.15, linewidth=0)
     if panel.log_x:
         axes.set_xscale("log")
+        places = sorted({value for line in panel.lines for value in line.x})
+        if panel.marks and len(places) <= MOST_TICKS:  # the values themselves: powers of ten say nothing about them
+            axes.set_xticks(places, [f"{value:g}" for value in places])
+            axes.minorticks_off()
     positive = [value for line in panel.lines for value in line.y if value > 0]
     if panel.log_y and positive:
         axes.set_yscale("log")

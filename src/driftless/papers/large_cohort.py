@@ -133,16 +133,16 @@ SMALL_TASKS = {
          "data.alpha": 0.3, "data.sizes": "lognormal", "data.sigma": 0.4, "model.name": "mlp", "local.batch_size": 10,
          **SMALL_ENGINE},
         50, 2, (5, 20, 80, 320), 20, 0.7, False,
-        {"FedAvg": (0.1, 1.0), "FedAdagrad": (0.1, 0.01), "FedAdam": (0.1, 0.1),
-         "FedLARS": (0.1, 0.1), "FedLamb": (0.1, 0.1), "FedSGD": (1.0, 0.1)},
+        {"FedAvg": (0.1, 1.0), "FedAdagrad": (0.1, 0.01), "FedAdam": (0.1, 0.01),
+         "FedLARS": (0.1, 0.01), "FedLamb": (0.1, 0.01), "FedSGD": (1.0, 0.1)},
     ),
     "Sent140": Task(
         {"data.name": "sent140", "data.source": "users", "data.words": 2000, "data.bag": "binary",
          "data.min_tweets": 8, "data.validation": 0.2, "model.name": "logistic", "local.batch_size": 2,
          **SMALL_ENGINE},
         150, 5, (5, 20, 80, 320), 20, 0.6, True,
-        {"FedAvg": (1.0, 1.0), "FedAvgM": (0.1, 1.0), "FedAdagrad": (1.0, 0.1), "FedAdam": (0.1, 0.01),
-         "FedLARS": (1.0, 0.1), "FedLamb": (1.0, 0.1), "FedSGD": (1.0, 10.0)},
+        {"FedAvg": (1.0, 1.0), "FedAvgM": (0.1, 1.0), "FedAdagrad": (0.1, 0.01), "FedAdam": (0.1, 0.01),
+         "FedLARS": (1.0, 0.1), "FedLamb": (1.0, 0.1), "FedSGD": (1.0, 1.0)},
     ),
 }  # fmt: skip
 TASKS = {**PAPER_TASKS, **SMALL_TASKS}
@@ -213,10 +213,8 @@ def paper(*algorithms: str, **options: Any) -> Setup:
 
 # ---- What is read off the runs ---------------------------------------------------------------------------------------
 
-ACCURACY = Measure("test accuracy (%), mean of the last tenth of the evaluations", lambda r: r.last(), 100)
-TRAINED = Measure(
-    "training accuracy (%), mean of the last tenth of the rounds", lambda r: r.last("train_accuracy"), 100
-)
+ACCURACY = Measure("test accuracy (%) at the end", lambda r: r.last(), 100)
+TRAINED = Measure("training accuracy (%) at the end", lambda r: r.last("train_accuracy"), 100)
 
 
 def late(result: Result, key: str) -> float:
@@ -416,7 +414,7 @@ def with_published(cell: Cell, published: Mapping[tuple[str, str, int], float]) 
 
 def figure_1_small() -> tuple[Cell, ...]:
     tasks = {"Fashion-MNIST": SMALL_TASKS["Fashion-MNIST"]}
-    shorter = {"run.rounds": 20, "run.evaluate_every": 5, "local.lr": FAILING_RATE}
+    shorter = {"run.rounds": 12, "run.evaluate_every": 4, "local.lr": FAILING_RATE}
     return tuple(
         cell
         for name, clipping in (("none", NO_CLIPPING), ("adaptive", CLIPPING))
@@ -434,7 +432,7 @@ FIGURE_1 = Experiment(
     small=Setup(
         figure_1_small(),
         seeds=3,
-        reduced="Fashion-MNIST with an MLP and 900 clients instead of EMNIST; cohorts of 5, 20, 80 and 320; 20 "
+        reduced="Fashion-MNIST with an MLP and 900 clients instead of EMNIST; cohorts of 5, 20, 80 and 320; 12 "
         "rounds; three seeds. With the tuned client learning rate of 0.1 nothing failed in a trial. The rate is 0.4, "
         "the largest of 0.1, 0.3, 0.4, 0.5, 0.6 and 1 with which five clients a round still learned.",
     ),
@@ -660,7 +658,7 @@ TABLES_6_TO_9: dict[str, tuple[tuple[tuple[float, float], ...], ...]] = {
     ),
 }
 PERCENTILE = Measure(
-    "accuracy (%) of FedAdam at this percentile of the test clients",
+    "accuracy (%) at a percentile of the clients",
     lambda r: r.final(f"test_p{r.cell.at['percentile']}"),
     100,
 )
@@ -710,7 +708,8 @@ def alike(outcome: Outcome) -> Iterable[Check]:
             sign = math.copysign(1.0, moves[2])
             for p, move in zip(PERCENTILES, moves, strict=True):
                 text = f"{data}, M = {start} to {end}: percentile {p} {move:+.2f} points, median {moves[2]:+.2f}"
-                yield Check(text, bool(sign * move >= -1))
+                if p != 50:
+                    yield Check(text, bool(sign * move >= -1))
 
 
 def same_spread(outcome: Outcome) -> Iterable[Check]:
@@ -969,9 +968,7 @@ def less_orthogonal(outcome: Outcome) -> Iterable[Check]:
         yield above(f"{data}, cosine in the middle third: FedSGD against FedAvg", one, other)
 
 
-LATE_NORM = Measure(
-    "norm of the mean update, second half of the rounds", lambda r: r.last("norm_update", 0.5), digits=4
-)
+LATE_NORM = Measure("norm of the mean update, second half", lambda r: r.last("norm_update", 0.5), digits=4)
 STRATIFIED_RULE = "From each cohort size to the next, the mean norm over the second half of the rounds falls."
 FIGURE_6 = Experiment(
     name="figure-6",
@@ -1639,9 +1636,9 @@ FIGURE_42 = Experiment(
     paper=Setup(step_cells(PAPER_TASKS["EMNIST"], POWERS[4:], POWERS[:9], {}), seeds=5),
     small=Setup(
         step_cells(SMALL_TASKS["Fashion-MNIST"], (16, 64, 256), (1, 4, 16, 64),
-                   {"model.name": "logistic", "local.lr": 0.01, "run.rounds": 40, "run.evaluate_every": 1}),
+                   {"model.name": "logistic", "local.lr": 0.01, "run.rounds": 30, "run.evaluate_every": 1}),
         reduced="Fashion-MNIST with logistic regression instead of EMNIST with a CNN, client learning rate 0.01, "
-        "steps 1 to 64, cohorts of 16, 64 and 256, 40 rounds, one seed.",
+        "steps 1 to 64, cohorts of 16, 64 and 256, 30 rounds, one seed.",
     ),
     measure=ACCURACY,
     columns="steps",
@@ -1706,6 +1703,7 @@ LARGE_COHORT = Paper(
         "we take 50. One set of learning rates serves all cohort sizes.",
         "The server's warm-up starts from the unscaled rate in section 5.1 and from zero in appendix B.7; we take "
         "zero.",
+        "Accuracies at the end are means over the last tenth of the evaluations, or of the rounds.",
         "Training accuracy is measured on the clients' batches during local training, averaged over the cohort.",
         "The norm of the mean update is taken after clipping, as the server sees it.",
         "At the paper's scale, EMNIST is `femnist` with the files of TensorFlow Federated. CIFAR-100's test images "
