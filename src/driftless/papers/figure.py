@@ -120,7 +120,7 @@ def draw(panels: Sequence[Panel | Heat], file: Path, title: str = "") -> None:
         axes.set_title(panel.title, fontsize=9)
         axes.set_xlabel(panel.x, fontsize=8)
         axes.set_ylabel(panel.y, fontsize=8)
-        axes.tick_params(labelsize=7)
+        axes.tick_params(which="both", labelsize=7)
     if title:
         figure.suptitle(title, fontsize=10)
     file.parent.mkdir(parents=True, exist_ok=True)
