@@ -13,8 +13,8 @@ import pytest
 from driftless.errors import InputError
 from driftless.papers import PAPERS, chosen, document
 from driftless.papers.experiment import Cell, Check, Claim, Experiment, Number, Paper, Setup, few, tiny
-from driftless.papers.outcome import FINAL_ACCURACY, Missing, Outcome, number, winner
-from driftless.papers.reproduce import absent, judge, plan, record, reproduce, total_rounds
+from driftless.papers.outcome import FINAL_ACCURACY, Measure, Missing, Outcome, number, winner
+from driftless.papers.reproduce import absent, judge, plan, record, reproduce, results, total_rounds
 
 TINY = {
     "data.clients": 10, "run.rounds": 2, "run.cohort": 3, "local.epochs": 1, "local.batch_size": 20, "local.lr": 0.5,
@@ -81,6 +81,13 @@ def test_experiments_share_runs_of_equal_settings(output: Path):
 
 def test_a_grid_keeps_its_best_point(done):
     assert done.outcome.one(alpha=0.1).settings == {"local.lr": 0.5}
+
+
+def test_a_grid_may_be_decided_by_another_measure(done, output: Path):
+    planned = [one for one in plan(EXPERIMENT.small, output) if one.cell is SEARCHED]
+    worst = Measure("the reverse", lambda result: result.final(), better="low")
+    (chosen_one,) = results(worst, planned)
+    assert chosen_one.settings == {"local.lr": 1e-6}
 
 
 @pytest.mark.parametrize(

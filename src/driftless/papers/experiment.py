@@ -101,6 +101,8 @@ class Experiment:
     claims: tuple[Claim, ...]
     measure: Measure | None = None
     """The number of a cell. None for an experiment that is only a study."""
+    selection: Measure | None = None
+    """What decides between the points of a grid, such as the accuracy on held-out clients. None: the measure."""
     columns: str = "algorithm"
     """The place whose values are the columns of the printed table."""
     figure: Callable[[Outcome], Sequence[Panel | Heat]] | None = None

@@ -1082,8 +1082,8 @@ def soonest(outcome: Outcome) -> Iterable[Check]:
         rival = min(rounds, key=lambda name: rounds[name])
         for name in OURS:
             seen = runs[name].reach(target).mean
-            what = f"{', '.join(map(str, rest.values()))}: rounds of {name} to {100 * target:.1f} %, {rival}'s expected"
-            yield Check(f"{what}: {seen:.0f} against {rounds[rival]:.0f}", seen <= rounds[rival])
+            what = f"{setting_text(rest)}, rounds to {100 * target:.1f} %"
+            yield Check(f"{what}: {name} {seen:.0f}, fastest other {rival} {rounds[rival]:.0f}", seen <= rounds[rival])
 
 
 def still_rising(outcome: Outcome) -> Iterable[Check]:

@@ -760,9 +760,9 @@ FIGURE_4 = Experiment(
 # ---- Figure 5: data efficiency ---------------------------------------------------------------------------------------
 
 
-def over(outcome: Outcome, axis: str, **at: Place) -> list[Panel]:
+def over(outcome: Outcome, axis: str, algorithm: str) -> list[Panel]:
     """Test accuracy over the rounds or the examples, which differ by orders of magnitude between cohorts."""
-    drawn = curves(outcome, "test_accuracy", by="data", axis=axis, **at)
+    drawn = curves(outcome, "test_accuracy", by="data", axis=axis, algorithm=algorithm)
     return [replace(panel, log_x=axis == "examples") for panel in drawn]
 
 

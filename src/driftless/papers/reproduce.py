@@ -87,7 +87,7 @@ def reproduce(
     playing = play_here if scale == "smoke" else comparing.play
     playing(list(dict.fromkeys(one.folder for one in planned)), progress, jobs)
     values = experiment.study(**setup.options) if experiment.study else {}
-    outcome = Outcome(experiment, setup, tuple(results(experiment.measure, planned)), values)
+    outcome = Outcome(experiment, setup, tuple(results(experiment.selection or experiment.measure, planned)), values)
     findings = tuple(judge(claim, outcome, scale) for claim in experiment.claims)
     return written(Reproduced(paper, experiment, scale, findings, outcome, folder))
 
@@ -157,7 +157,7 @@ def play_here(folders: Sequence[Path], progress: Callable[[int], object], jobs: 
             running.start(comparing.resolve(folder / comparing.PLANNED, []), folder, [Counted()])
 
 
-def results(measure: Measure | None, planned: Sequence[Planned]) -> Iterator[Result]:
+def results(selection: Measure | None, planned: Sequence[Planned]) -> Iterator[Result]:
     """A cell's result is that of the point of its grid which is best on average."""
     cells: dict[int, list[Planned]] = {}
     for one in planned:
@@ -170,8 +170,8 @@ def results(measure: Measure | None, planned: Sequence[Planned]) -> Iterator[Res
         tried = [Result(cell, tuple(Run(StoredRun(o.folder)) for o in part), chosen(part)) for part in points.values()]
         best = tried[0]
         for one in tried[1:]:
-            assert measure is not None, "a grid needs a measure to choose by"
-            if measure.is_better(measure(one).mean, measure(best).mean):
+            assert selection is not None, "a grid needs a measure to choose by"
+            if selection.is_better(selection(one).mean, selection(best).mean):
                 best = one
         yield best
 
