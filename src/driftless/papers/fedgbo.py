@@ -230,7 +230,8 @@ REDUCED = {
     "is seen.",
     "Sent140": "The 1,473 users of the shared file with five tweets or more, six to train on each; the test tweets are "
     "each user's last instead of random ones. {rounds} rounds instead of 5,000, {seeds}; β is Table 8's, the learning "
-    "rate is chosen among two or three. Adam's were raised after a first try, in which it hardly left its start.",
+    "rate is chosen among two or three. Adam's were raised after a first try, in which it hardly left its start "
+    "and the claim about RMSProp and Adam was found partly true.",
     "FEMNIST": "Fashion-MNIST stands in, divided among 300 clients by Dirichlet(0.3), ten a round, with the model "
     "'mlp'. {rounds} rounds instead of 5,000, one seed; β is Table 8's, the learning rate is chosen among two or "
     "three.",

@@ -700,7 +700,8 @@ def shifted(outcome: Outcome) -> Outcome:
 def over_alpha(outcome: Outcome) -> list[Panel]:
     assert outcome.experiment.measure is not None
     panels = sweep(shifted(outcome), "alpha", outcome.experiment.measure, by="data", log_x=True)
-    return [Panel(p.title, "α (0 is drawn at 0.01)", p.y, p.lines, True, marks=True) for p in panels]
+    y = "test accuracy (%)" if outcome.experiment.measure is QUALITY else "rounds to 70 % accuracy"
+    return [Panel(p.title, "α (0 is drawn at 0.01)", y, p.lines, True, marks=True) for p in panels]
 
 
 def scores_at(outcome: Outcome, lowest: bool) -> Iterator[tuple[str, Scores]]:
