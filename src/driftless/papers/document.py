@@ -21,13 +21,16 @@ MOST_CHECKS = 6
 COLORS = {"reproduced": "green", "partly": "yellow", "contradicted": "red", "not testable here": "dim"}
 
 HOW_JUDGED = (
-    "Every rule below was written before the run. Of a claim's checks, all (or the stated share) must hold for "
+    "Every rule below was written before the run that is shown; where a pilot or a first try was seen before it, that "
+    "is "
+    "said. Of a claim's checks, all (or the stated share) must hold for "
     "*reproduced*, at least half for *partly*; otherwise it is *contradicted*."
 )
 
 INDEX = (
     "Every experiment of the papers at a scale that two cores finish in minutes, with a verdict for each claim. The "
-    "rules were fixed before the runs; what was reduced stands with each experiment. `driftless list papers` shows the "
+    "rules were fixed before the runs that are shown; what was reduced stands with each experiment. `driftless list "
+    "papers` shows the "
     "same list, [reproduce](../reproduce.md) says how it works and how to run an experiment as published."
 )
 

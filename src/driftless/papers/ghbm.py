@@ -1666,6 +1666,9 @@ GHBM = Paper(
     citation="Zaccone, Masone, Ciccone, 2024, arXiv:2311.18578.",
     experiments=EXPERIMENTS,
     notes=(
+        "Seen before the rules were written: for Figure 2, a pilot of five methods with two learning rates; for Figure "
+        "9, a pilot on quadratics. Table 8 was run twice: at Table 7's rates for ResNet-20 SCAFFOLD diverged, so the "
+        "rivals' learning rates were searched, by the same test accuracy, before the run that is shown.",
         "GHBM's Algorithm 2 lacks the factor 1/lr before the momentum; `ghbm` has it. The weight β of Algorithm 3 "
         "(`ghbm-theory`) is one minus that of the main text. `ghbm` has no momentum during its first τ rounds, which "
         "the paper leaves open.",
