@@ -288,7 +288,7 @@ def reproduce(
     from driftless.papers import PAPERS, chosen, document
     from driftless.papers import reproduce as reproducing
 
-    reproducing.check_scale(scale)
+    scale = reproducing.as_scale(scale_name)
     wanted = chosen(names)
     for paper, experiment in wanted:
         if not (quiet or as_json):

@@ -92,8 +92,9 @@ def reproduce(
     return written(Reproduced(paper, experiment, scale, findings, outcome, folder))
 
 
-def check_scale(scale: str) -> None:
-    check_choice("--scale", scale, SCALES)
+def as_scale(text: str) -> Scale:
+    check_choice("--scale", text, SCALES)
+    return next(scale for scale in SCALES if scale == text)
 
 
 def absent(setup: Setup) -> str:
