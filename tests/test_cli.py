@@ -21,6 +21,7 @@ from driftless.data import DATASETS, PARTITIONS
 from driftless.experiment.config import resolve
 from driftless.experiment.cost import vectors
 from driftless.models import MODELS
+from driftless.papers import PAPERS
 from experiment.runs import DIVERGING, AfterRound, Outcome, assert_same_run, command, lines, process, start, words
 
 Command = Callable[..., Outcome]
@@ -363,6 +364,44 @@ def test_an_interrupt_before_the_first_round_ends_with_130_and_without_a_traceba
 def test_a_run_directory_whose_files_are_no_longer_whole_is_one_message(driftless: Command, killed: Path, file: str):
     (killed / file).write_text("{ half")
     assert file in refused(driftless("resume", killed))
+
+
+# Papers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["adabst"], "did you mean 'adabest'"), (["adabest/figure-11"], "did you mean 'figure-1'"),
+     (["adabest/remarks", "--scale", "tiny"], "'smoke', 'small', 'paper'")],
+)  # fmt: skip
+def test_a_mistake_about_papers_is_one_message(driftless: Command, arguments: list[str], said: str):
+    assert said in refused(driftless("reproduce", *arguments))
+
+
+def test_reproduce_shows_rules_numbers_and_verdicts(driftless: Command, tmp_path: Path):
+    ended = driftless("reproduce", "adabest/figure-4", "--scale", "smoke")
+    assert ended.code == 0
+    assert ended.out.index("rule") < ended.out.index("verdict"), "the rules come first"
+    assert "AdaBest" in ended.out
+    assert (tmp_path / "runs/reproduce/adabest/figure-4/smoke/figure.png").exists()
+    stored = strict(driftless("reproduce", "adabest/figure-4", "--scale", "smoke", "--json").out)
+    assert [claim["verdict"] for claim in stored["claims"]] == ["not testable here"] * 2
+
+
+def test_a_plan_runs_nothing(driftless: Command, tmp_path: Path):
+    ended = driftless("reproduce", "adabest/table-2", "--scale", "paper", "--plan")
+    assert "108 cells" in ended.out
+    assert "emnist-l, cifar10, cifar100" in ended.out
+    assert not list(tmp_path.iterdir())
+
+
+def test_list_papers_shows_every_experiment_with_its_state(driftless: Command):
+    shown = driftless("list", "papers").out
+    for paper in PAPERS.values():
+        assert paper.name in shown
+        for one in paper.experiments:
+            assert f"{paper.name}/{one.name}" in shown
+    assert "not run yet" not in shown
 
 
 def test_the_installed_command_is_this_program():

@@ -272,12 +272,10 @@ def cost(
 @app.command()
 def reproduce(
     names: Annotated[list[str], typer.Argument(metavar="PAPER[/EXPERIMENT]...", help="See `driftless list papers`.")],
-    scale: Annotated[
-        str, typer.Option(help="smoke: runs at all; small: shows the claims in minutes; paper: as published.")
+    scale_name: Annotated[
+        str, typer.Option("--scale", help="smoke: it runs; small: minutes; paper: as published.")
     ] = "small",
-    output: Annotated[Path, typer.Option("--output", "-o", help="Runs are kept and used again here.")] = Path(
-        "runs/reproduce"
-    ),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where runs are kept and used again.")] = REPRODUCED,
     publish: Annotated[Path | None, typer.Option(help="Write the paper's page and figures into this folder.")] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Show rules, runs and data; run nothing.")] = False,
     jobs: Jobs = None,
