@@ -148,6 +148,8 @@ def tiny(settings: Settings) -> Settings:
         data["data.partition"] = "iid"
     elif "data.alpha" in settings:
         data["data.alpha"] = settings["data.alpha"]
+    if settings.get("data.validation"):
+        data["data.validation"] = 4
     cohort = settings.get("run.cohort", 10)
     short: dict[str, Any] = {
         "run.rounds": 2, "run.evaluate_every": 1, "run.checkpoint_every": 0, "run.cohort": few(cohort),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from driftless.report.style import DASHES, LIGHT
 ACROSS = 3
 """Panels beside each other."""
 MOST_POINTS = 400
+COLORS = 128
 MOST_TICKS = 8
 
 
@@ -106,6 +108,7 @@ def draw(panels: Sequence[Panel | Heat], file: Path, title: str = "") -> None:
     """A PNG; matplotlib is slow to import, so only here."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from PIL import Image
 
     across = 2 if len(panels) == 4 else min(ACROSS, len(panels))
     down = math.ceil(len(panels) / across)
@@ -124,7 +127,10 @@ def draw(panels: Sequence[Panel | Heat], file: Path, title: str = "") -> None:
     if title:
         figure.suptitle(title, fontsize=10)
     file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, metadata={"Software": None})
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
+    # Few colours occur; a palette makes the files that are committed a third as large.
+    Image.open(drawn).convert("RGB").quantize(COLORS).save(file, optimize=True)
 
 
 def draw_lines(axes: Any, panel: Panel) -> None:
