@@ -23,6 +23,7 @@ from driftless.experiment import tune as searching
 from driftless.experiment.build import simulation_of
 from driftless.experiment.callbacks import Callback
 from driftless.experiment.stored import StoredRun, find_runs, is_run
+from driftless.report.names import plural
 
 app = typer.Typer(
     name="driftless",
@@ -373,7 +374,3 @@ def sort_words(words: Sequence[str]) -> tuple[list[str], Path | None, list[str]]
         raise InputError(f"two configuration files were given, {files[0]} and {files[1]}; give one.")
     algorithms = [word for word in words if word not in overrides and word not in files]
     return algorithms, Path(files[0]) if files else None, overrides
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

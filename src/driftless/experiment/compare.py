@@ -270,17 +270,23 @@ class _Counted(Callback):
             signal.raise_signal(signal.SIGTERM)
 
 
+def play_one(folder: Path, callbacks: Sequence[Callback]) -> None:
+    """Start or resume the run that is planned in the folder; one that has ended is left alone."""
+    if StoredRun(folder).result is not None:
+        return
+    if is_run(folder):
+        running.resume(folder, callbacks)
+    else:
+        running.start(resolve(folder / PLANNED, []), folder, callbacks)
+
+
 def _play(folder: str) -> None:
-    """Start or resume a run; one that a worker of a killed comparison still holds is waited for."""
-    path = Path(folder)
+    """In a worker; a run that a worker of a killed comparison still holds is waited for."""
     for attempt in range(100):
-        if _stop.value or StoredRun(path).result is not None:
+        if _stop.value:
             return
         try:
-            if is_run(path):
-                running.resume(path, [_Counted()])
-            else:
-                running.start(resolve(path / PLANNED, []), path, [_Counted()])
+            play_one(Path(folder), [_Counted()])
             return
         except running.Locked:
             if attempt == 99:

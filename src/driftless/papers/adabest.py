@@ -154,16 +154,15 @@ TABLE_2_EXPERIMENT = Experiment(
     name="table-2",
     title="Test accuracy in 27 settings",
     where="Table 2, section 4.4",
-    about="Four algorithms, three data sets, three degrees of heterogeneity, 1, 10 or 100 of 100 training "
-    "clients a round "
-    "(ten more are held out), five local epochs with batches of 45; five seeds of the partition.",
+    about="Four algorithms, three data sets, three degrees of heterogeneity, 1, 10 or 100 of 100 training clients a "
+    "round (ten more are held out), five local epochs with batches of 45; five seeds of the partition.",
     paper=Setup(table_2(), seeds=5),
     small=Setup(
         table_2_small(),
-        reduced="MNIST and Fashion-MNIST stand in for EMNIST-L, with the same MLP; CIFAR is left out; two local epochs "
-        "instead of five; 150, 40 and 8 rounds instead of 1,000, 1,200 and 2,000 for 1, 10 and 100 %; one seed. β = "
-        "0.96 and 0.98 for 10 and 100 % as chosen by the authors; for 1 % of 0.2, 0.4, 0.6 by the accuracy on the "
-        "held-out clients, as they did.",
+        reduced="MNIST and Fashion-MNIST stand in for EMNIST-L, with the same MLP; CIFAR is left out; two local "
+        "epochs instead of five; 150, 40 and 8 rounds instead of 1,000, 1,200 and 2,000 for 1, 10 and 100 %; one "
+        "seed. β = 0.96 and 0.98 for 10 and 100 % as chosen by the authors; for 1 % of 0.2, 0.4, 0.6 by the accuracy "
+        "on the held-out clients, as they did.",
     ),
     measure=FINAL_ACCURACY,
     selection=HELD_OUT,
@@ -171,16 +170,16 @@ TABLE_2_EXPERIMENT = Experiment(
         Claim(
             "best-partial",
             "With partial participation AdaBest is the most accurate of the four algorithms.",
-            "In each setting with 1 or 10 % participation, AdaBest's mean final accuracy is at least that of "
-            "every other.",
+            "In each setting with 1 or 10 % participation, AdaBest's mean final accuracy is at least that of every "
+            "other.",
             best_by_participation("1%", "10%"),
             whole=0.8,
         ),
         Claim(
             "best-full",
             "With full participation AdaBest is the best or close to the best.",
-            "In each setting with 100 % participation, AdaBest's mean final accuracy is at most 0.5 points "
-            "below the best.",
+            "In each setting with 100 % participation, AdaBest's mean final accuracy is at most 0.5 points below the "
+            "best.",
             lambda outcome: winner(outcome.part(participation="100%"), "AdaBest", slack=0.5),
             whole=0.8,
         ),
@@ -278,32 +277,31 @@ FIGURE_1 = Experiment(
     name="figure-1",
     title="FedDyn becomes unstable when clients return seldom",
     where="Figure 1, section 3.5, D.3",
-    about="CIFAR-100 in 1,100 parts with α = 0.3, 1,000 of them clients, 5 a round: test loss, norm of the "
-    "cloud model and "
-    "test accuracy over the rounds.",
+    about="CIFAR-100 in 1,100 parts with α = 0.3, 1,000 of them clients, 5 a round: test loss, norm of the cloud "
+    "model and test accuracy over the rounds.",
     paper=Setup(with_model("CNN", stability(TASKS["CIFAR100"], 1000, "α=0.3", 3000, STABILITY)), seeds=5),
     small=Setup(
         (
             *with_model("MLP", stability(FLAT_PICTURES, 1000, "α=0.3", 3000, STABILITY, held_out=112)),
             *with_model("light CNN", stability(LIGHT_PICTURES, 1000, "α=0.3", 1000, STABILITY, held_out=112)),
         ),
-        reduced="The MLP of EMNIST-L for 3,000 rounds and a light CNN (16 and 32 channels, 64 hidden units) for 1,000; "
-        "1,112 parts instead of 1,100, so that a client's data are one batch; one seed.",
+        reduced="The MLP of EMNIST-L for 3,000 rounds and a light CNN (16 and 32 channels, 64 hidden units) for "
+        "1,000; 1,112 parts instead of 1,100, so that a client's data are one batch; one seed.",
     ),
     measure=LAST_ACCURACY,
     claims=(
         Claim(
             "norm-explodes",
             "The norm of FedDyn's cloud model keeps growing while AdaBest's stays bounded.",
-            "From the first quarter of the rounds to the end the norm more than doubles for FedDyn, and does "
-            "not for AdaBest.",
+            "From the first quarter of the rounds to the end the norm more than doubles for FedDyn, and does not for "
+            "AdaBest.",
             for_each_model(norm_growth),
         ),
         Claim(
             "accuracy-falls",
             "FedDyn's accuracy falls again; AdaBest's does not.",
-            "The mean of the last tenth of the evaluations is more than 2 points below the best for FedDyn, "
-            "less for AdaBest.",
+            "The mean of the last tenth of the evaluations is more than 2 points below the best for FedDyn, less for "
+            "AdaBest.",
             for_each_model(falls),
         ),
         Claim(
@@ -337,15 +335,15 @@ FIGURE_4 = Experiment(
         Claim(
             "easy-too",
             "Even on an easy, homogeneous task the norm of FedDyn's model grows without end.",
-            "From the first quarter of the rounds to the end the norm more than doubles for FedDyn, and does "
-            "not for AdaBest.",
+            "From the first quarter of the rounds to the end the norm more than doubles for FedDyn, and does not for "
+            "AdaBest.",
             norm_growth,
         ),
         Claim(
             "fails-to-converge",
             "FedDyn does not converge there when training goes on.",
-            "The mean of the last tenth of the evaluations is more than 2 points below the best for FedDyn, "
-            "less for AdaBest.",
+            "The mean of the last tenth of the evaluations is more than 2 points below the best for FedDyn, less for "
+            "AdaBest.",
             falls,
         ),
     ),
@@ -367,8 +365,8 @@ FIGURE_5 = Experiment(
     name="figure-5",
     title="The instability is not over-fitting",
     where="Figure 5, section D.4",
-    about="Training accuracy of the participating clients beside the test accuracy, in the setting of Figure 1, "
-    "one seed.",
+    about="Training accuracy of the participating clients beside the test accuracy, in the setting of Figure 1, one "
+    "seed.",
     paper=replace(FIGURE_1.paper, seeds=1),
     small=FIGURE_1.small,
     measure=LAST_ACCURACY,
@@ -376,9 +374,8 @@ FIGURE_5 = Experiment(
         Claim(
             "train-falls-too",
             "FedDyn's training accuracy declines as well, AdaBest's stays.",
-            "Over tenths of the run, the training accuracy of the cohort ends more than 2 points below its best "
-            "for FedDyn, "
-            "less for AdaBest.",
+            "Over tenths of the run, the training accuracy of the cohort ends more than 2 points below its best for "
+            "FedDyn, less for AdaBest.",
             for_each_model(train_declines),
         ),
     ),
@@ -428,8 +425,7 @@ FIGURE_6 = Experiment(
             "mu-insensitive",
             "AdaBest hardly depends on μ, while FedDyn's result and stability depend on it heavily.",
             "Over the values of μ that are run, the range of final accuracies and the largest final norm of the model "
-            "are smaller for "
-            "AdaBest than for FedDyn.",
+            "are smaller for AdaBest than for FedDyn.",
             mu_range,
         ),
     ),
@@ -465,8 +461,8 @@ FIGURE_3 = Experiment(
     name="figure-3",
     title="More clients, balanced and unbalanced",
     where="Figure 3, section 4.4",
-    about="CIFAR-100 with 1,000 or 100 training clients, equal or log-normal (0.3) numbers of examples, 10 "
-    "clients a round.",
+    about="CIFAR-100 with 1,000 or 100 training clients, equal or log-normal (0.3) numbers of examples, 10 clients a "
+    "round.",
     paper=Setup(scaling(TASKS["CIFAR100"], {1000: 1000, 100: 1000}), seeds=5),
     small=Setup(
         scaling(FLAT_PICTURES, {1000: 100, 100: 20}),
@@ -544,8 +540,8 @@ FIGURE_7 = Experiment(
     name="figure-7",
     title="Which β is best depends on the participation",
     where="Figure 7, section D.6",
-    about="AdaBest with seven values of β and several rates of participation among 1,000 clients of CIFAR-100, "
-    "α = 0.3.",
+    about="AdaBest with seven values of β and several rates of participation among 1,000 clients of CIFAR-100, α = "
+    "0.3.",
     paper=Setup(beta_study(TASKS["CIFAR100"], 1000), seeds=5),
     small=Setup(
         beta_study(FLAT_PICTURES, 100, betas=(0.6, 0.8, 0.9, 0.95, 1.0), shares=(0.005, 0.02)),
@@ -633,11 +629,9 @@ THEOREM_1 = Experiment(
     name="theorem-1",
     title="When FedDyn's h can shrink",
     where="Theorem 1, section 3.4",
-    about="FedDyn on the digits in double precision, 5 of 20 and 2 of 200 clients a round: in each round, the "
-    "norm of h and "
-    "the cosine between h and the mean pseudo-gradient. (With 5 of 20 clients alone, as first planned, h shrank "
-    "in 9 of 10 "
-    "rounds: there clients do return soon, which is not the paper's case.)",
+    about="FedDyn on the digits in double precision, 5 of 20 and 2 of 200 clients a round: in each round, the norm of "
+    "h and the cosine between h and the mean pseudo-gradient. (With 5 of 20 clients alone, as first planned, h shrank "
+    "in 9 of 10 rounds: there clients do return soon, which is not the paper's case.)",
     paper=Setup(options={"rounds": 400}),
     small=Setup(options={"rounds": 400}),
     brief={"rounds": 6},
@@ -652,9 +646,8 @@ THEOREM_1 = Experiment(
         Claim(
             "seldom",
             "Where clients return seldom such rounds are the exception, so h grows.",
-            "With 2 of 200 clients h shrinks in fewer than half of the rounds, less often than with 5 of 20, "
-            "and its norm at "
-            "the end exceeds that after a quarter of the rounds.",
+            "With 2 of 200 clients h shrinks in fewer than half of the rounds, less often than with 5 of 20, and its "
+            "norm at the end exceeds that after a quarter of the rounds.",
             seldom_shrinks,
         ),
     ),
@@ -705,9 +698,8 @@ THEOREM_2 = Experiment(
         Claim(
             "h-must-vanish",
             "The mean model comes to rest only if h goes to zero.",
-            "No algorithm has mean steps in the last quarter below a tenth of those in the first while h stays "
-            "above half of "
-            "its largest norm.",
+            "No algorithm has mean steps in the last quarter below a tenth of those in the first while h stays above "
+            "half of its largest norm.",
             step_needs_h,
         ),
         Claim(
@@ -830,8 +822,8 @@ COSTS = Experiment(
     name="tables-4-5",
     title="Compute, storage and communication",
     where="Tables 4 and 5, appendix C",
-    about="Sums and products per local step and per round, vectors stored and sent: derived from the "
-    "algorithms' own code.",
+    about="Sums and products per local step and per round, vectors stored and sent: derived from the algorithms' own "
+    "code.",
     paper=Setup(),
     small=Setup(),
     study=cost_study,
@@ -858,9 +850,7 @@ ADABEST = Paper(
     notes=(
         "EMNIST is not at hand; MNIST and Fashion-MNIST stand in for EMNIST-L with the same MLP.",
         "Grids of section 4.1: μ of FedDyn in 0.002, 0.02, 0.2 (0.02 chosen); β in 0.2, 0.4, 0.6 for 1 % "
-        "participation and "
-        "in 0.94, 0.96, 0.98, 1 otherwise (0.96 for 10 %, 0.98 for 100 % chosen). The number of rounds of "
-        "Figures 1 and 4 "
-        "is read off the figures and not certain.",
+        "participation and in 0.94, 0.96, 0.98, 1 otherwise (0.96 for 10 %, 0.98 for 100 % chosen). The number of "
+        "rounds of Figures 1 and 4 is read off the figures and not certain.",
     ),
 )  # fmt: skip

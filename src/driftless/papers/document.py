@@ -14,6 +14,7 @@ from rich.table import Table
 from driftless.experiment.files import write_atomically, write_json
 from driftless.papers.experiment import VERDICTS, Experiment, Paper, Place, Scale
 from driftless.papers.reproduce import FIGURE, Planned, Reproduced, record
+from driftless.report.names import plural
 
 RESULTS = Path(__file__).parent / "results"
 """The published results, part of the package, so that `driftless list papers` knows them everywhere."""
@@ -182,10 +183,6 @@ def anchor(text: str) -> str:
 
 def made(stored: Record) -> str:
     return f"{stored['date']}, commit `{(stored['commit'] or 'unknown')[:10]}`"
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

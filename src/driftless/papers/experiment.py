@@ -62,7 +62,11 @@ class Setup:
     @property
     def data(self) -> list[str]:
         """The data sets it needs."""
-        return list(dict.fromkeys(str(cell.settings.get("data.name", "digits")) for cell in self.cells))
+        return list(dict.fromkeys(data_of(cell) for cell in self.cells))
+
+
+def data_of(cell: Cell) -> str:
+    return str(cell.settings.get("data.name", "digits"))
 
 
 class Check(NamedTuple):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from driftless import __version__
+from driftless.data import DATASETS
 from driftless.errors import InputError, check_choice
 from driftless.experiment import compare as comparing
 from driftless.experiment import run as running
@@ -17,7 +18,7 @@ from driftless.experiment.build import federation_of
 from driftless.experiment.callbacks import Callback
 from driftless.experiment.config import Resolved, combine, to_toml
 from driftless.experiment.files import write_atomically, write_json
-from driftless.experiment.stored import StoredRun, is_run
+from driftless.experiment.stored import StoredRun
 from driftless.papers.experiment import (
     SCALES,
     Cell,
@@ -29,6 +30,7 @@ from driftless.papers.experiment import (
     Settings,
     Setup,
     Verdict,
+    data_of,
 )
 from driftless.papers.figure import draw
 from driftless.papers.outcome import Measure, Missing, Outcome, Result
@@ -99,12 +101,12 @@ def as_scale(text: str) -> Scale:
 
 def absent(setup: Setup) -> str:
     """Why the data cannot be had; empty when they can."""
-    first = {str(cell.settings.get("data.name")): cell for cell in reversed(setup.cells)}
+    first = {data_of(cell): cell for cell in reversed(setup.cells)}
     for name, cell in first.items():
         try:
             federation_of(resolved(cell.candidates[0], 0).config)
         except InputError as error:
-            if name in ("None", "digits", "quadratics", "linear-regression"):
+            if name in DATASETS and DATASETS[name].is_here is None:  # it needs no files
                 raise  # not absent: a mistake in the settings
             return f"the data are not here: {error}"
     return ""
@@ -152,10 +154,7 @@ def play_here(folders: Sequence[Path], progress: Callable[[int], object], jobs: 
             progress(done)
 
     for folder in folders:
-        if is_run(folder) and StoredRun(folder).result is None:
-            running.resume(folder, [Counted()])
-        elif not is_run(folder):
-            running.start(comparing.resolve(folder / comparing.PLANNED, []), folder, [Counted()])
+        comparing.play_one(folder, [Counted()])
 
 
 def results(selection: Measure | None, planned: Sequence[Planned]) -> Iterator[Result]:

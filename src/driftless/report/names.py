@@ -92,6 +92,10 @@ def metric(key: str) -> Metric:
     return METRICS.get(key) or Metric(key, key.replace("_", " "))
 
 
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def short(value: object, digits: int = 4) -> str:
     """A setting or a number as people write it."""
     if value is None:
