@@ -22,9 +22,11 @@ from rows import ROWS, Row, build, tensors
 
 import driftless
 from driftless.data import sampling
-from driftless.engine import block, client_store, replay, round, simulation
+from driftless.engine import block, round, simulation
+from driftless.engine import clients as client_store
+from driftless.engine.graph import replay
 from driftless.engine.outcome import Arrived
-from driftless.experiment.run import Lines
+from driftless.runs.run import Lines
 
 LIMIT = 5.0
 

@@ -16,13 +16,13 @@ import pytest
 from rich.console import Console
 
 from driftless import ALGORITHMS, __version__
+from driftless.config.resolution import resolve
 from driftless.console import LISTS, ShowProgress
+from driftless.cost import vectors
 from driftless.data import DATASETS, PARTITIONS
-from driftless.experiment.config import resolve
-from driftless.experiment.cost import vectors
 from driftless.models import MODELS
 from driftless.papers import PAPERS
-from experiment.runs import DIVERGING, AfterRound, Outcome, assert_same_run, command, lines, process, start, words
+from runs.runs import DIVERGING, AfterRound, Outcome, assert_same_run, command, lines, process, start, words
 
 Command = Callable[..., Outcome]
 
@@ -353,7 +353,7 @@ def test_an_interrupt_before_the_first_round_ends_with_130_and_without_a_traceba
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("driftless.experiment.run.simulation_of", interrupted)
+    monkeypatch.setattr("driftless.runs.run.simulation_of", interrupted)
     ended = driftless("run", *words("output=here"))
     assert ended.code == 130
     assert "Traceback" not in ended.err

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from driftless import compare
 from driftless.algorithms import ALGORITHMS
 from driftless.cli import app, sort_words
-from driftless.experiment import compare, config, tune
+from driftless.config import resolution as config
 from driftless.papers import chosen
-from driftless.papers.experiment import SCALES
+from driftless.reproduce.experiment import SCALES
+from driftless.tune import search as tune
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

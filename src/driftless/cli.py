@@ -13,17 +13,17 @@ import typer
 from rich.markup import escape
 
 from driftless import __version__
+from driftless import compare as comparing
+from driftless.config import resolution as configuration
+from driftless.config.build import simulation_of
 from driftless.console import LISTS, ShowProgress, err, events_text, out, rounds_bar, run_table, say
 from driftless.errors import InputError, WorkerDied, unknown
-from driftless.experiment import compare as comparing
-from driftless.experiment import config as configuration
-from driftless.experiment import run as running
-from driftless.experiment import trackers
-from driftless.experiment import tune as searching
-from driftless.experiment.build import simulation_of
-from driftless.experiment.callbacks import Callback
-from driftless.experiment.stored import StoredRun, find_runs, is_run
 from driftless.report.names import plural
+from driftless.runs import run as running
+from driftless.runs import trackers
+from driftless.runs.callbacks import Callback
+from driftless.runs.directory import StoredRun, find_runs, is_run
+from driftless.tune import search as searching
 
 app = typer.Typer(
     name="driftless",
@@ -251,7 +251,7 @@ def cost(
     as_json: Json = False,
 ) -> None:
     """Vectors, bytes and FLOPs per client and round, derived from each algorithm's own code."""
-    from driftless.experiment import cost as costing
+    from driftless import cost as costing
     from driftless.papers import cost_tables
 
     costs = costing.cost_table(
@@ -284,8 +284,9 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Run experiments of a paper and judge its claims: driftless reproduce adabest/figure-1 --scale small"""
-    from driftless.papers import PAPERS, chosen, document
-    from driftless.papers import reproduce as reproducing
+    from driftless.papers import PAPERS, chosen
+    from driftless.reproduce import pages as document
+    from driftless.reproduce import runner as reproducing
 
     scale = reproducing.as_scale(scale_name)
     wanted = chosen(names)
@@ -322,7 +323,8 @@ def reproduce(
 def list_(what: Annotated[str, typer.Argument(help="algorithms, datasets, models, partitions or papers")]) -> None:
     """Show what there is: algorithms | datasets | models | partitions | papers."""
     if what == "papers":
-        from driftless.papers import PAPERS, document
+        from driftless.papers import PAPERS
+        from driftless.reproduce import pages as document
 
         out.print(document.papers_table(PAPERS.values()))
         say("run one: driftless reproduce PAPER/EXPERIMENT --scale small")

@@ -15,12 +15,12 @@ from rich.table import Table
 
 from driftless.algorithm import Algorithm
 from driftless.algorithms import ALGORITHMS
+from driftless.cost import vectors
 from driftless.data import DATASETS, PARTITIONS
 from driftless.engine.history import Record
-from driftless.experiment.callbacks import Callback
-from driftless.experiment.cost import vectors
-from driftless.experiment.stored import StoredRun
 from driftless.models import MODELS
+from driftless.runs.callbacks import Callback
+from driftless.runs.directory import StoredRun
 
 WIDE = 150
 """Columns of a table that goes to a file or a pipe, where nobody's window limits it."""

@@ -22,11 +22,11 @@ from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, History, Record
 from driftless.engine.local import LocalTraining, check_agreement
 from driftless.engine.losses import Loss, default_loss
-from driftless.engine.random import torch_stream
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.simulation import INFERENCE, Simulation, State, play, resolved_engine
 from driftless.engine.tree import Tree, named_leaves
 from driftless.errors import Diverged, InputError, check_choice, unknown
+from driftless.random import torch_stream
 
 
 @dataclass

@@ -17,18 +17,18 @@ from torch import Tensor, nn
 
 from driftless import Federation, InputError, LocalTraining, Result
 from driftless.algorithms import FedAvg
+from driftless.config.build import local_of
+from driftless.config.resolution import Config, resolve
 from driftless.engine import augment, batches
 from driftless.engine.augment import KINDS, PAD, draw, moved, stack
 from driftless.engine.batches import Plan
-from driftless.engine.random import stream
-from driftless.engine.record import Unrecordable
-from driftless.engine.replay import Replay
-from driftless.experiment import run as running
-from driftless.experiment.build import local_of
-from driftless.experiment.config import Config, resolve
+from driftless.engine.graph.record import Unrecordable
+from driftless.engine.graph.replay import Replay
+from driftless.random import stream
 from driftless.report.story import describe_local
+from driftless.runs import run as running
 from engine.problems import run, seeded, vector
-from experiment.runs import AfterRound, assert_same_run, resume, start
+from runs.runs import AfterRound, assert_same_run, resume, start
 
 AUGMENTED = [name for name in KINDS if name != "none"]
 SHAPE = (2, 6, 5)

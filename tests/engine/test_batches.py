@@ -18,7 +18,7 @@ from driftless.engine.batches import (
     stack,
     steps_of,
 )
-from driftless.engine.random import stream
+from driftless.random import stream
 
 sizes = st.integers(1, 40)
 batch_sizes = st.integers(1, 50)

@@ -15,7 +15,7 @@ from driftless.engine.batches import FULL_GRADIENT_CHUNK, plan
 from driftless.engine.flat import FlatModel
 from driftless.engine.local import Batch, LocalStep, check_agreement, loss_gradient
 from driftless.engine.losses import cross_entropy, half_squared_error
-from driftless.engine.random import stream
+from driftless.random import stream
 from engine.problems import linear, network, regression, run, vector
 
 

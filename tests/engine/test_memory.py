@@ -14,7 +14,7 @@ from torch import Tensor
 
 from driftless import LocalTraining
 from driftless.engine import memory
-from driftless.engine.record import Function, Recording, record
+from driftless.engine.graph.record import Function, Recording, record
 from engine.problems import classification, linear, network, regression, run
 
 N = 1000

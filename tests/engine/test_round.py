@@ -9,7 +9,7 @@ import torch
 from driftless import Diverged, Event, Federation, LocalTraining
 from driftless.algorithms import FedAvg, Scaffold
 from driftless.engine.batches import plan
-from driftless.engine.random import stream
+from driftless.random import stream
 from engine.own import Keeper, Poisoned, Probe, reached
 from engine.problems import classification, linear, network, regression, run, vector
 

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from driftless import Algorithm, Federation, LocalTraining, Record, Result, simulate
 from driftless.algorithms import FedAvg
-from driftless.engine import rewrite
+from driftless.engine.graph import simplify as rewrite
+from driftless.engine.graph.record import Unrecordable
+from driftless.engine.graph.replay import Replay
 from driftless.engine.local import LocalStep
-from driftless.engine.record import Unrecordable
-from driftless.engine.replay import Replay
 from laws.entries import ENTRIES, NAMES, local_training
 from laws.trees import assert_close, assert_same_bits
 

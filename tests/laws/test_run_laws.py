@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from driftless import AdaptiveClipping, Record, Result
-from driftless.engine.client_store import ClientStore
+from driftless.engine.clients import ClientStore
 from laws.entries import COHORTS, ENTRIES, KINDS, NAMES, ROUNDS, SIZES, Setting, Trace, play, trace
 from laws.trees import assert_close, assert_same_bits, structure, tensors
 

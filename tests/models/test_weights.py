@@ -11,14 +11,14 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from driftless.config.build import simulation_of
+from driftless.config.resolution import resolve
 from driftless.errors import InputError
-from driftless.experiment.build import simulation_of
-from driftless.experiment.config import resolve
-from driftless.experiment.run import Interrupted
 from driftless.models import build, load_weights
 from driftless.models.vit import VisionTransformer
-from experiment.runs import AfterRound, assert_same_run, resume, small, start
+from driftless.runs.run import Interrupted
 from models.tasks import PUBLISHED, SMALL, without_memory
+from runs.runs import AfterRound, assert_same_run, resume, small, start
 
 
 def saved(module: nn.Module, path: Path, **changes: Tensor | None) -> Path:

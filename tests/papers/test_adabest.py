@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from driftless.papers import adabest
-from driftless.papers.experiment import Cell, Setup
-from driftless.papers.outcome import Outcome, Result
+from driftless.reproduce.experiment import Cell, Setup
+from driftless.reproduce.outcome import Outcome, Result
 
 
 class Played:

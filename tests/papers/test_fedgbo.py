@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from driftless.papers import fedgbo, fedgbo_theorem, reproduce
-from driftless.papers.experiment import Cell, Check, Experiment, Place
+from driftless.papers import fedgbo, fedgbo_theorem
 from driftless.papers.fedgbo import FEDGBO
-from driftless.papers.outcome import Outcome, Result
+from driftless.reproduce import runner as reproduce
+from driftless.reproduce.experiment import Cell, Check, Experiment, Place
+from driftless.reproduce.outcome import Outcome, Result
 
 
 def experiment(name: str) -> Experiment:

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from driftless.papers import ghbm, ghbm_studies, reproduce
-from driftless.papers.experiment import Cell, Check, Experiment, Number, Setup
+from driftless.papers import ghbm, ghbm_studies
 from driftless.papers.ghbm import EXPERIMENTS, IID, NON_IID
-from driftless.papers.outcome import Measure, Missing, Outcome, Result
 from driftless.report.curves import Run
 from driftless.report.names import Axis
+from driftless.reproduce import runner as reproduce
+from driftless.reproduce.experiment import Cell, Check, Experiment, Number, Setup
+from driftless.reproduce.outcome import Measure, Missing, Outcome, Result
 
 AT = {one.name: one for one in EXPERIMENTS}
 

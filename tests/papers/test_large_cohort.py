@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from driftless.experiment import run as running
-from driftless.experiment.config import combine, to_toml
-from driftless.experiment.stored import StoredRun
+from driftless.config.resolution import combine, to_toml
 from driftless.papers import large_cohort as paper
-from driftless.papers.document import published
-from driftless.papers.experiment import Cell, Check, Experiment, Number, Setup
 from driftless.papers.large_cohort import LARGE_COHORT
-from driftless.papers.outcome import Outcome, Result
-from driftless.papers.reproduce import plan
 from driftless.report.curves import Run
+from driftless.reproduce.experiment import Cell, Check, Experiment, Number, Setup
+from driftless.reproduce.outcome import Outcome, Result
+from driftless.reproduce.pages import published
+from driftless.reproduce.runner import plan
+from driftless.runs import run as running
+from driftless.runs.directory import StoredRun
 
 Rows = Sequence[Mapping[str, float]]
 EXPERIMENTS = {one.name: one for one in LARGE_COHORT.experiments}

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from driftless.experiment.config import resolve
-from driftless.experiment.run import start
-from driftless.experiment.stored import StoredRun
+from driftless.config.resolution import resolve
+from driftless.runs.directory import StoredRun
+from driftless.runs.run import start
 from report.runs import Folder
 
 SETTINGS = (

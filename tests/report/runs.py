@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from driftless.experiment.config import resolve, to_toml
-from driftless.experiment.stored import StoredRun
+from driftless.config.resolution import resolve, to_toml
+from driftless.runs.directory import StoredRun
 
 ENVIRONMENT = {"driftless": "0.1.0", "python": "3.11.7", "cores": 2, "command": ["driftless", "run"]}
 

@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from driftless.errors import InputError
-from driftless.experiment.stored import StoredRun
 from driftless.report.figures import WIDTH, write_figures
+from driftless.runs.directory import StoredRun
 from report.runs import Folder, accuracies, write_run
 
 

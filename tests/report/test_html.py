@@ -11,10 +11,10 @@ import pytest
 
 from driftless.data.federation import Federation
 from driftless.errors import InputError
-from driftless.experiment.stored import StoredRun
 from driftless.report import partition
 from driftless.report.html import write_report
 from driftless.report.page import POINTS
+from driftless.runs.directory import StoredRun
 from report.runs import Folder, accuracies, write_run
 
 VOID = {"meta", "link", "input", "line", "br"}

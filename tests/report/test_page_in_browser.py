@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from driftless.experiment.stored import StoredRun
 from driftless.report.html import write_report
+from driftless.runs.directory import StoredRun
 from report.browser import Browser, find_chromium
 from report.runs import accuracies, write_run
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from driftless.experiment import compare as comparing
-from driftless.experiment.config import resolve
-from driftless.experiment.stored import StoredRun
+from driftless import compare as comparing
+from driftless.config.resolution import resolve
 from driftless.report.curves import group, identity, settings_of
 from driftless.report.story import (
     commands,
@@ -20,6 +19,7 @@ from driftless.report.story import (
     title_of,
 )
 from driftless.report.summary import summarise
+from driftless.runs.directory import StoredRun
 from report.runs import Folder, write_run
 
 

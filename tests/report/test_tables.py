@@ -5,9 +5,9 @@ import io
 
 from rich.console import Console
 
-from driftless.experiment.stored import StoredRun
 from driftless.report.summary import Spread, summarise
 from driftless.report.tables import amount, cells, columns, csv_text, markdown_table, number, rich_table
+from driftless.runs.directory import StoredRun
 from report.runs import Folder
 
 

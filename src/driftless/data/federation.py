@@ -24,8 +24,8 @@ from driftless.data.tensors import (
     check_labels,
     check_pair,
 )
-from driftless.engine.random import stream
 from driftless.errors import InputError
+from driftless.random import stream
 
 Pair: TypeAlias = tuple[Values, Values]
 

@@ -12,8 +12,8 @@ from driftless.data.datasets import DATASETS, DataSource, Examples
 from driftless.data.federation import Federation, held_out_number, hold_out
 from driftless.data.partition import PARTITIONS, Partition
 from driftless.data.tensors import Ints, as_count
-from driftless.engine.random import stream
 from driftless.errors import InputError, unknown
+from driftless.random import stream
 
 DEFAULT_CLIENTS = 100
 

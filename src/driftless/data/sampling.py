@@ -15,8 +15,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from driftless.data.tensors import Ints, as_count
-from driftless.engine.random import stream
 from driftless.errors import InputError, unknown
+from driftless.random import stream
 
 FORMS = "10 (clients), 0.1 (fraction), cyclic:10, doubling:10,50,200 (start, every, maximum)"
 

@@ -22,11 +22,11 @@ from driftless.data.federation import Federation
 from driftless.engine import augment, batches
 from driftless.engine.batches import BlockPlan, Plan
 from driftless.engine.dropout import fold
+from driftless.engine.graph.record import Function
+from driftless.engine.graph.replay import Replay, Series
 from driftless.engine.local import Batch, Gradient, LocalStep, Progress, Trained
-from driftless.engine.random import key63, streams
-from driftless.engine.record import Function
-from driftless.engine.replay import Replay, Series
 from driftless.engine.tree import Tree, leaves, map_leaves, with_leaves
+from driftless.random import key63, streams
 
 LONGEST_REPLAY = 2000
 """Operations of a step of one client from which backpropagation in C++ is faster than a list called from Python: a

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from driftless.engine.record import Layout, Recording, extent
+from driftless.engine.graph.record import Layout, Recording, extent
 
 SHARE_OF_FREE = 0.25
 

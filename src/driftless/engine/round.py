@@ -18,11 +18,11 @@ from driftless.algorithm import Algorithm, Client, Message, OnRequest, Round, Se
 from driftless.data.federation import Federation
 from driftless.engine.batches import steps_of
 from driftless.engine.block import Runner, Work
-from driftless.engine.client_store import ClientStore
+from driftless.engine.clients import ClientStore
 from driftless.engine.local import LocalTraining, Trained
 from driftless.engine.outcome import Arrived, Outcome, finite_rows, outcome_of, weights_of
-from driftless.engine.random import torch_stream
 from driftless.engine.tree import Tree, leaves, map_leaves
+from driftless.random import torch_stream
 
 
 class Task(NamedTuple):

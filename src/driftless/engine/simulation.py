@@ -17,18 +17,18 @@ from driftless.data.sampling import Schedule
 from driftless.engine.batches import examples_of
 from driftless.engine.block import RunFacts, SingleRunner
 from driftless.engine.choose import EngineSettings, choose, using_threads
-from driftless.engine.client_store import ClientStore
+from driftless.engine.clients import ClientStore
+from driftless.engine.cluster import team
 from driftless.engine.evaluate import evaluate
 from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, Record
 from driftless.engine.local import LocalStep, LocalTraining, loss_gradient, plain_gradient
 from driftless.engine.losses import Loss
-from driftless.engine.random import torch_stream
 from driftless.engine.round import Alone, Crew, RoundPlan, RoundResult, run_round
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.tree import named_leaves
-from driftless.engine.workers import team
 from driftless.errors import Diverged
+from driftless.random import torch_stream
 
 ROUNDS_LOST_BEFORE_STOP = 3
 INFERENCE = ("cloud", "aggregate", "clients")

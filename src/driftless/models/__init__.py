@@ -10,7 +10,6 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from driftless.engine.random import torch_stream
 from driftless.errors import unknown
 from driftless.models.cnn import cnn, cnn_adabest, cnn_emnist, cnn_fedgbo_cifar, cnn_fedgbo_femnist, lenet
 from driftless.models.linear import linear, logistic
@@ -21,6 +20,7 @@ from driftless.models.resnet import resnet_18, resnet_20
 from driftless.models.suits import Task
 from driftless.models.vit import vit_b16
 from driftless.models.weights import load_weights as load_weights
+from driftless.random import torch_stream
 
 Builder = Callable[[Task], nn.Module]
 

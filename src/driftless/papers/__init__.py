@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from driftless.errors import unknown
 from driftless.papers.adabest import ADABEST
-from driftless.papers.experiment import Experiment, Paper
 from driftless.papers.fedgbo import FEDGBO
 from driftless.papers.ghbm import GHBM
 from driftless.papers.large_cohort import LARGE_COHORT
+from driftless.reproduce.experiment import Experiment, Paper
 
 PAPERS: dict[str, Paper] = {paper.name: paper for paper in (ADABEST, FEDGBO, GHBM, LARGE_COHORT)}
 

@@ -17,9 +17,9 @@ from driftless.engine.history import Record
 from driftless.engine.local import LocalTraining
 from driftless.models import build
 from driftless.papers.cost_tables import adabest_communication, adabest_tables
-from driftless.papers.experiment import Cell, Check, Claim, Experiment, Number, Paper, Setup
-from driftless.papers.figure import Line, Panel, curves, sweep
-from driftless.papers.outcome import FINAL_ACCURACY, LAST_ACCURACY, Measure, Outcome, above, below, winner, within
+from driftless.reproduce.experiment import Cell, Check, Claim, Experiment, Number, Paper, Setup
+from driftless.reproduce.figure import Line, Panel, curves, sweep
+from driftless.reproduce.outcome import FINAL_ACCURACY, LAST_ACCURACY, Measure, Outcome, above, below, winner, within
 from driftless.simulate import simulate
 
 ALGORITHMS = {"FedAvg": "fedavg", "FedDyn": "feddyn", "SCAFFOLD": "scaffold", "AdaBest": "adabest"}

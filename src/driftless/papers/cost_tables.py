@@ -6,7 +6,7 @@ K*(B*fb + C*P), and n*fb for a full gradient, with fb three times what the count
 the vector operations of a local step, Table 9. GHBM (arXiv:2311.18578): Table 4's overhead is the vectors exchanged,
 divided by FedAvg's.
 
-No number of ours is declared here: `printed` is data, `derived` comes from `driftless.experiment.cost`.
+No number of ours is declared here: `printed` is data, `derived` comes from `driftless.cost`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from driftless.algorithm import Algorithm
 from driftless.algorithms import ALGORITHMS, MFL, AdaptiveFedOpt, FedAvg, FedGBO, MimeLite
-from driftless.experiment.cost import Counting, Operations, Rehearsal, vectors
+from driftless.cost import Counting, Operations, Rehearsal, vectors
 from driftless.models import MODELS
 from driftless.models import suits as models
 

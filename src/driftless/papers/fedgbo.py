@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from driftless.papers import cost_tables
-from driftless.papers.experiment import Cell, Check, Claim, Experiment, Paper, Place, Setup
 from driftless.papers.fedgbo_theorem import THEOREM
-from driftless.papers.figure import Heat, Panel, curves
-from driftless.papers.outcome import Measure, Outcome, Result, above, below, within
+from driftless.reproduce.experiment import Cell, Check, Claim, Experiment, Paper, Place, Setup
+from driftless.reproduce.figure import Heat, Panel, curves
+from driftless.reproduce.outcome import Measure, Outcome, Result, above, below, within
 
 ALGORITHMS = {
     "FedGBO": "fedgbo", "Mimelite": "mimelite", "MFL": "mfl", "AdaptiveFedOpt": "adaptive-fedopt", "FedAvg": "fedavg",

@@ -19,9 +19,9 @@ from driftless.data import load, optimum
 from driftless.data.federation import Federation
 from driftless.engine.history import Record
 from driftless.engine.local import LocalTraining
-from driftless.papers.experiment import Check, Claim, Experiment, Setup
-from driftless.papers.figure import Line, Panel
-from driftless.papers.outcome import Outcome, below
+from driftless.reproduce.experiment import Check, Claim, Experiment, Setup
+from driftless.reproduce.figure import Line, Panel
+from driftless.reproduce.outcome import Outcome, below
 from driftless.simulate import simulate
 
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from driftless.papers import ghbm_studies as studies
-from driftless.papers.experiment import Cell, Check, Claim, Experiment, Number, Paper, Place, Setup
-from driftless.papers.figure import Line, Panel, curves, sweep
-from driftless.papers.outcome import (
+from driftless.reproduce.experiment import Cell, Check, Claim, Experiment, Number, Paper, Place, Setup
+from driftless.reproduce.figure import Line, Panel, curves, sweep
+from driftless.reproduce.outcome import (
     Measure,
     Missing,
     Outcome,

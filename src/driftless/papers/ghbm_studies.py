@@ -22,10 +22,10 @@ from driftless.data import Cyclic, Federation, load, optimum
 from driftless.data.sampling import Cohort
 from driftless.engine.history import Record
 from driftless.engine.local import LocalTraining
-from driftless.engine.random import stream
 from driftless.errors import Diverged
 from driftless.models import build
 from driftless.papers import cost_tables
+from driftless.random import stream
 from driftless.simulate import simulate
 
 Values = dict[str, Any]

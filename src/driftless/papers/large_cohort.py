@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from driftless.config.build import cohort_of, federation_of
 from driftless.data.sampling import as_schedule
-from driftless.experiment.build import cohort_of, federation_of
-from driftless.experiment.stored import StoredRun
-from driftless.experiment.stragglers import round_time
-from driftless.papers.experiment import Cell, Check, Claim, Experiment, Number, Paper, Place, Setup
-from driftless.papers.figure import Heat, Line, Panel, curves, sweep
-from driftless.papers.outcome import Measure, Outcome, Result, above, below, number
+from driftless.engine.stragglers import round_time
 from driftless.report.curves import Run
+from driftless.reproduce.experiment import Cell, Check, Claim, Experiment, Number, Paper, Place, Setup
+from driftless.reproduce.figure import Heat, Line, Panel, curves, sweep
+from driftless.reproduce.outcome import Measure, Outcome, Result, above, below, number
+from driftless.runs.directory import StoredRun
 
 # ---- Tasks, algorithms and learning rates (section 2.1, appendix A) --------------------------------------------------
 

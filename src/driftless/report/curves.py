@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from driftless.config.resolution import SECTIONS, Config, chosen
 from driftless.errors import InputError
-from driftless.experiment.config import SECTIONS, Config, chosen
-from driftless.experiment.stored import StoredRun
 from driftless.report.names import AXES, METRICS, Axis, short
+from driftless.runs.directory import StoredRun
 
 Floats = NDArray[np.float64]
 Settings = dict[str, Any]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from driftless.errors import InputError, check_choice
-from driftless.experiment.files import write_atomically
-from driftless.experiment.stored import StoredRun
 from driftless.report import style
 from driftless.report.curves import Curve, band
 from driftless.report.names import AXES, PERCENTILES, metric
 from driftless.report.partition import Partition, partitions
 from driftless.report.summary import Summary, summarise
+from driftless.runs.directory import StoredRun
+from driftless.runs.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

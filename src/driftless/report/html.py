@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from driftless.errors import InputError
-from driftless.experiment.files import write_atomically
-from driftless.experiment.stored import StoredRun
 from driftless.report import style
 from driftless.report.page import chart_data, is_thinned
 from driftless.report.partition import partitions
@@ -26,6 +24,8 @@ from driftless.report.story import (
 )
 from driftless.report.summary import Summary, summarise
 from driftless.report.tables import cells, columns
+from driftless.runs.directory import StoredRun
+from driftless.runs.files import write_atomically
 
 
 def write_report(

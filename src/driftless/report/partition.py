@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from driftless.config.build import federation_of
+from driftless.config.resolution import Config
 from driftless.data.federation import Federation
-from driftless.experiment.build import federation_of
-from driftless.experiment.config import Config
 from driftless.report.curves import Curve, key_of
 from driftless.report.names import short
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from driftless.errors import InputError
-from driftless.experiment.files import write_atomically
-from driftless.experiment.search_space import Choices, Dimension, Range
+from driftless.runs.files import write_atomically
+from driftless.tune.space import Choices, Dimension, Range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from driftless.experiment.study import Tried
-    from driftless.experiment.tune import Outcome
+    from driftless.tune.search import Outcome
+    from driftless.tune.study import Tried
 
 SEARCH = "search.png"
 COLUMNS, MARGIN = 3, 0.05

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from driftless.experiment.config import Config
-from driftless.experiment.stored import CONFIG
+from driftless.config.resolution import Config
 from driftless.report.curves import Curve, Run, Settings, differences, is_experiment, settings_of, shown
 from driftless.report.names import short
 from driftless.report.summary import Row, Summary
 from driftless.report.tables import times
+from driftless.runs.directory import CONFIG
 
 VARIES = "differs"
 SHOWN = 6

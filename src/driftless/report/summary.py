@@ -14,11 +14,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from driftless.compare import COMPARISON, is_comparison
 from driftless.errors import InputError, check_range
-from driftless.experiment.compare import COMPARISON, is_comparison
-from driftless.experiment.stored import StoredRun
 from driftless.report.curves import Curve, Floats, Run, group
 from driftless.report.names import AXES, HEADLINES, METRICS, Axis, Metric
+from driftless.runs.directory import StoredRun
 
 BASELINE = "fedavg"
 LAST = 10

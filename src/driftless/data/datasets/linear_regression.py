@@ -12,8 +12,8 @@ from torch import Tensor
 from driftless.data.federation import Federation
 from driftless.data.partition import apportion
 from driftless.data.tensors import as_count
-from driftless.engine.random import stream
 from driftless.errors import InputError, check_choice, check_range
+from driftless.random import stream
 
 
 def load(

@@ -12,8 +12,8 @@ import torch
 
 from driftless.data.federation import Federation
 from driftless.data.tensors import as_count
-from driftless.engine.random import stream
 from driftless.errors import check_range
+from driftless.random import stream
 
 
 def load(

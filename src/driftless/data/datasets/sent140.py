@@ -23,8 +23,8 @@ from driftless.data.datasets.source import Examples
 from driftless.data.datasets.users import Part, as_examples, number_for_test
 from driftless.data.datasets.words import most_frequent
 from driftless.data.tensors import as_count
-from driftless.engine.random import stream
 from driftless.errors import InputError, check_choice
+from driftless.random import stream
 
 USERS = fetch.RemoteFile("sent140_users.jsonl.gz", None, advice=leaf.advice("sent140"))
 USERS_FORMAT = "a file of tweets by user (user, labels, texts, dates)"

@@ -1,0 +1,294 @@
+"""Several algorithms, several seeds: a folder of runs that is started, killed and resumed as a whole."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, Field, StrictInt, ValidationError
+
+from driftless.config.build import simulation_of
+from driftless.config.resolution import (
+    Resolved,
+    Values,
+    combine,
+    flatten,
+    full_key,
+    parse_overrides,
+    parse_value,
+    read_toml,
+    resolve,
+    to_toml,
+    with_values,
+)
+from driftless.config.sections import Section
+from driftless.config.user_code import algorithm_class
+from driftless.engine.history import Record
+from driftless.engine.simulation import Simulation
+from driftless.errors import InputError, unknown
+from driftless.runs import run as running
+from driftless.runs.callbacks import Callback
+from driftless.runs.directory import StoredRun, is_run, read_json
+from driftless.runs.files import write_atomically, write_json
+from driftless.runs.jobs import ctrl_c_is_ours, end_with_parent
+
+COMPARISON = "comparison.json"
+PLANNED = "planned.toml"
+
+
+class Compare(Section):
+    """The `[compare]` table of a configuration file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+    algorithms: tuple[str, ...] = ()
+    seeds: StrictInt = Field(default=3, ge=1)
+    target: float | None = None
+    settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Per algorithm, settings that differ from the rest of the file: its own learning rate, for example."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs by their folder below the comparison's, such as "fedavg/seed-0"."""
+
+    runs: dict[str, Resolved]
+    target: float | None
+    output: Path | None = None
+    """Where the user wants it; None for the command's own choice."""
+
+    @property
+    def rounds(self) -> int:
+        return sum(resolved.config.run.rounds for resolved in self.runs.values())
+
+
+def plan(algorithms: Sequence[str], file: Path | None, overrides: Iterable[str]) -> Comparison:
+    """Resolve and check every run before the first one starts."""
+    table = read_toml(file) if file else {}
+    own, run_overrides = split_own(overrides)
+    options = compare_options({**as_table(table.pop("compare", {}), file), **own}, file)
+    base: Values = flatten(file, table) if file else {}
+    names = tuple(algorithms) or options.algorithms
+    if not names:
+        raise InputError("no algorithm to compare; name some, e.g. driftless compare fedavg scaffold adabest.")
+    if len(set(names)) < len(names):
+        raise InputError(f"an algorithm is named twice in {', '.join(names)}; name each once.")
+    for name in options.settings:
+        algorithm_class(name)
+    runs: dict[str, Resolved] = {}
+    output: str | None = None
+    for name in names:
+        resolved = config_of(name, base, options.settings.get(name, {}), run_overrides, file)
+        resolved = with_engine(resolved, simulation_of(resolved.config))
+        first, output = resolved.config.run.seed, resolved.config.run.output
+        for seed in range(first, first + options.seeds):
+            runs[f"{folder_name(name)}/seed-{seed}"] = with_seed(resolved, seed)
+    return Comparison(runs, options.target, Path(output) if output else None)
+
+
+def config_of(name: str, base: Values, settings: dict[str, Any], overrides: list[str], file: Path | None) -> Resolved:
+    tuned = {"algorithm.name": name} | parse_settings(name, settings, base)
+    given = parse_overrides(overrides, {**base, **tuned})
+    if "algorithm.name" in given:
+        raise InputError("algorithm=... is for one run; a comparison takes names: driftless compare fedavg scaffold.")
+    where = f"compare.settings.{name} of {file}" if settings else "the comparison"
+    # One thread each: two runs side by side are faster than one on two threads, and bits do not depend on the jobs.
+    layers = [("the comparison", {"engine.threads": 1}), (str(file), base), (where, tuned), ("command line", given)]
+    return combine(layers)
+
+
+def with_engine(resolved: Resolved, simulation: Simulation) -> Resolved:
+    """What is left open is decided here, once for all seeds: runs that measured for themselves might disagree."""
+    return running.settle(resolved, simulation)
+
+
+def with_seed(resolved: Resolved, seed: int) -> Resolved:
+    return with_values(resolved, {"run.seed": seed, "run.output": None}, "the comparison")
+
+
+def parse_settings(name: str, settings: dict[str, Any], base: Values) -> Values:
+    """`{"local.lr": 0.1}` or nested tables `{"local": {"lr": 0.1}}`."""
+    nested = {key: value for key, value in settings.items() if isinstance(value, dict)}
+    below = {**base, "algorithm.name": name}
+    short = {full_key(key, below): value for key, value in settings.items() if key not in nested}
+    values = flatten(Path(f"compare.settings.{name}"), nested) | short
+    if "algorithm.name" in values:
+        raise InputError(f"compare.settings.{name} sets another algorithm; give only its settings there.")
+    return values
+
+
+def as_table(table: Any, file: Path | None) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        raise InputError(f"'compare' of {file} must be a table: write [compare] and its keys below it.")
+    return table
+
+
+def compare_options(table: dict[str, Any], file: Path | None) -> Compare:
+    for key in table:
+        if key not in Compare.model_fields:
+            raise unknown(f"key of section 'compare' of {file}", key, Compare.model_fields)
+    try:
+        return Compare.model_validate(table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise InputError(f"compare.{key} is {first['input']!r}: {first['msg'].lower()}; correct it.") from None
+
+
+def split_own(overrides: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
+    """`seeds=5` and `target=0.9` belong to the comparison, the rest to its runs."""
+    own: dict[str, Any] = {}
+    rest: list[str] = []
+    for text in overrides:
+        key, _, value = text.partition("=")
+        if key in own:
+            raise InputError(f"'{key}' is given twice on the command line; give it once.")
+        if key in ("seeds", "target"):
+            own[key] = parse_value(value)
+        else:
+            rest.append(text)
+    return own, rest
+
+
+def folder_name(algorithm: str) -> str:
+    """The name itself; for `my.py:MyAlgo`, "my-MyAlgo"."""
+    file, colon, cls = algorithm.rpartition(":")
+    return f"{Path(file).stem}-{cls}" if colon else algorithm
+
+
+def prepare_folder(comparison: Comparison, folder: Path) -> None:
+    """Write the plan down, so that the whole can be resumed; an existing folder must hold the same plan."""
+    running.refuse_file(folder)
+    if is_comparison(folder):
+        if not same_plan(comparison, read_comparison(folder)):
+            raise InputError(
+                f"'{folder}' holds a comparison with other settings; choose another output, "
+                f"or continue that one with: {running.command('resume', folder)}"
+            )
+        return
+    planned = {name: to_toml(resolved) for name, resolved in comparison.runs.items()}
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"'{folder}' exists and holds something else; choose another output.")
+    # Under another name first: a kill leaves no folder that is half a comparison.
+    beginning = folder.with_name(f".{folder.name}.{os.getpid()}")
+    for name, text in planned.items():
+        (beginning / name).mkdir(parents=True)
+        write_atomically(beginning / name / PLANNED, text.encode())
+    write_json(beginning / COMPARISON, {"runs": list(planned), "target": comparison.target})
+    beginning.replace(folder)
+
+
+def same_plan(comparison: Comparison, stored: Comparison) -> bool:
+    if list(comparison.runs) != list(stored.runs):
+        return False
+    pairs = [(with_decisions(new, stored.runs[name]), stored.runs[name]) for name, new in comparison.runs.items()]
+    return all(tomllib.loads(to_toml(new)) == tomllib.loads(to_toml(old)) for new, old in pairs)
+
+
+def with_decisions(new: Resolved, old: Resolved) -> Resolved:
+    """What the machine decided the first time stands: measured again, it might come out differently."""
+    decided = [key for key, where in new.source.items() if where == running.DECIDED]
+    return with_values(new, {key: old.value(key) for key in decided}, running.DECIDED)
+
+
+def read_comparison(folder: Path) -> Comparison:
+    """The plan of a comparison's folder."""
+    stored = read_json(folder / COMPARISON)
+    return Comparison({name: resolve(folder / name / PLANNED, []) for name in stored["runs"]}, stored["target"])
+
+
+def is_comparison(folder: Path) -> bool:
+    return (folder / COMPARISON).is_file()
+
+
+def execute(
+    comparison: Comparison, folder: Path, progress: Callable[[int], object], jobs: int | None = None
+) -> list[StoredRun]:
+    """Run what has not been run; `progress` hears how many rounds are done in all. Ctrl-C saves and stops."""
+    prepare_folder(comparison, folder)
+    return play([folder / name for name in comparison.runs], progress, jobs)
+
+
+def play(folders: Sequence[Path], progress: Callable[[int], object], jobs: int | None = None) -> list[StoredRun]:
+    """Start, resume or leave alone the run that is planned in each folder, several at a time."""
+    missing = [folder for folder in folders if StoredRun(folder).result is None]
+    done = sum(len(StoredRun(folder).rows) for folder in folders if is_run(folder))
+    context = multiprocessing.get_context("spawn")
+    rounds, stop = context.Value("q", done), context.Value("b", 0)
+    workers = max(1, min(jobs or os.cpu_count() or 1, len(missing)))
+    with ProcessPoolExecutor(workers, context, _start_worker, (rounds, stop)) as pool:
+        with ctrl_c_is_ours():
+            futures = [pool.submit(_play, str(folder)) for folder in missing]
+        try:
+            wait(futures, lambda: progress(rounds.value))
+        except BaseException:
+            stop.value = 1
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    progress(rounds.value)
+    return [StoredRun(folder) for folder in folders]
+
+
+def wait(futures: list[Future[None]], tick: Callable[[], object]) -> None:
+    """Until all are done; the first error is raised at once."""
+    while not all(future.done() for future in futures):
+        tick()
+        time.sleep(0.1)
+        for future in futures:
+            if future.done():
+                future.result()
+    for future in futures:
+        future.result()
+
+
+# A worker's handles on the rounds that all workers have done, and on the wish to stop.
+_rounds: Any = None
+_stop: Any = None
+
+
+def _start_worker(rounds: Any, stop: Any) -> None:
+    global _rounds, _stop
+    _rounds, _stop = rounds, stop
+    end_with_parent()
+
+
+class _Counted(Callback):
+    """Counts the rounds of all workers and hears the parent's wish to stop."""
+
+    def on_round(self, record: Record) -> None:
+        with _rounds.get_lock():
+            _rounds.value += 1
+        if _stop.value:
+            signal.raise_signal(signal.SIGTERM)
+
+
+def play_one(folder: Path, callbacks: Sequence[Callback]) -> None:
+    """Start or resume the run that is planned in the folder; one that has ended is left alone."""
+    if StoredRun(folder).result is not None:
+        return
+    if is_run(folder):
+        running.resume(folder, callbacks)
+    else:
+        running.start(resolve(folder / PLANNED, []), folder, callbacks)
+
+
+def _play(folder: str) -> None:
+    """In a worker; a run that a worker of a killed comparison still holds is waited for."""
+    for attempt in range(100):
+        if _stop.value:
+            return
+        try:
+            play_one(Path(folder), [_Counted()])
+            return
+        except running.Locked:
+            if attempt == 99:
+                raise
+            time.sleep(0.1)

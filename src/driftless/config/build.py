@@ -1,0 +1,117 @@
+"""From a configuration to the objects it describes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import Any
+
+import torch
+
+from driftless.algorithm import Algorithm
+from driftless.algorithms import AdaptiveClipping
+from driftless.config.resolution import Config
+from driftless.config.user_code import algorithm_class
+from driftless.data import load
+from driftless.data.federation import Federation
+from driftless.data.sampling import Cohort, parse
+from driftless.engine.choose import EngineSettings
+from driftless.engine.local import LocalTraining
+from driftless.engine.server_lr import ServerSchedule
+from driftless.engine.simulation import Simulation
+from driftless.errors import InputError, check_choice, check_range
+from driftless.simulate import prepare
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def simulation_of(config: Config) -> Simulation:
+    """Everything is checked here, before any work."""
+    check_choice("engine.dtype", config.engine.dtype, DTYPES)
+    check_run(config)
+    simulation, _ = prepare(**arguments(config))
+    return simulation
+
+
+def arguments(config: Config) -> dict[str, Any]:
+    """The arguments of `driftless.simulate` that say what is run."""
+    return {
+        "algorithm": algorithm_of(config),
+        "federation": federation_of(config),
+        "model": config.model.name,
+        "weights": config.model.weights,
+        "rounds": config.run.rounds,
+        "cohort": cohort_of(config),
+        "local": local_of(config),
+        "loss": None,
+        "weighting": config.server.weighting,
+        "seed": config.run.seed,
+        "engine": engine_of(config),
+        "dtype": DTYPES[config.engine.dtype],
+        "server": _pick(ServerSchedule, config.server),
+        "inference": config.server.inference,
+    }
+
+
+def check_run(config: Config) -> None:
+    """The settings that only experiments have."""
+    run = config.run
+    for name in ("evaluate_every", "checkpoint_every"):
+        if getattr(run, name) is not None and getattr(run, name) < 0:
+            raise InputError(f"run.{name} must be 0 (never) or more, got {getattr(run, name)}.")
+    if run.patience is not None and run.patience < 1:
+        raise InputError(f"run.patience must be at least 1 evaluation (or none), got {run.patience}.")
+    if run.stop_at_target and run.target is None:
+        raise InputError(
+            "run.stop_at_target needs run.target, the test accuracy to stop at; set it, e.g. run.target=0.9."
+        )
+    if (run.stop_at_target or run.patience is not None) and run.evaluate_every == 0:
+        raise InputError(
+            "run.stop_at_target and run.patience watch the test accuracy, which run.evaluate_every=0 never measures; "
+            "set evaluate_every to 1 or more."
+        )
+    check_range("run.straggler_alpha", run.straggler_alpha, 0, math.inf, high_open=True)
+    check_range("run.straggler_lambda", run.straggler_lambda, 0, math.inf, high_open=True)
+
+
+def algorithm_of(config: Config) -> Algorithm:
+    cls = algorithm_class(config.algorithm.name)
+    try:
+        algorithm = cls(**(config.algorithm.model_extra or {}))
+    except TypeError as error:
+        raise InputError(f"algorithm '{config.algorithm.name}' cannot be made: {error}; check its options.") from error
+    server = config.server
+    check_choice("server.clipping", server.clipping, ("none", "adaptive"))
+    if server.clipping == "none":
+        return algorithm
+    return AdaptiveClipping(algorithm, server.clipping_quantile, server.clipping_lr, server.clipping_initial)
+
+
+def federation_of(config: Config) -> Federation:
+    data = config.data
+    seed = config.run.seed if data.seed is None else data.seed
+    options = data.model_extra or {}
+    return load(
+        data.name, clients=data.clients, partition=data.partition, seed=seed, validation=data.validation, **options
+    )
+
+
+def engine_of(config: Config) -> EngineSettings:
+    try:
+        return _pick(EngineSettings, config.engine)
+    except InputError as error:  # in a configuration the setting has a section
+        raise InputError(f"{'' if str(error).startswith('engine') else 'engine.'}{error}") from None
+
+
+def cohort_of(config: Config) -> Cohort:
+    cohort = config.run.cohort
+    return parse(cohort) if isinstance(cohort, str) else cohort
+
+
+def local_of(config: Config) -> LocalTraining:
+    return _pick(LocalTraining, config.local)
+
+
+def _pick(cls: type[Any], section: Any) -> Any:
+    """The dataclass from the fields of the same name."""
+    return cls(**{field.name: getattr(section, field.name) for field in fields(cls)})

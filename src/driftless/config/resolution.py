@@ -1,0 +1,355 @@
+"""One TOML file = one experiment; `key=value` on the command line overrides it.
+
+Precedence: command line > file > default. Keys are `section.key`; a key that occurs in one section only may be written
+without its section (`rounds=60`), and a section's name alone sets what it names (`algorithm=adabest`). Options of the
+data set, the partition and the algorithm are keys of the sections `data` and `algorithm`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from driftless.algorithm import Algorithm
+from driftless.config.sections import AlgorithmSection, Config, Data, Model, Section
+from driftless.config.user_code import absolute_name, algorithm_class
+from driftless.data import DATASETS, PARTITIONS
+from driftless.errors import InputError, unknown
+
+SECTIONS: dict[str, type[Section]] = {name: type(field.default) for name, field in Config.model_fields.items()}
+HEADLINE = {"data": "name", "model": "name", "algorithm": "name", "engine": "kind"}
+"""What a section's name alone sets."""
+ELSEWHERE = {
+    "clients_per_round": "run.cohort", "C": "run.cohort (a fraction such as 0.1)", "participation": "run.cohort",
+    "E": "local.epochs", "local_epochs": "local.epochs", "B": "local.batch_size", "K": "local.steps",
+    "num_clients": "data.clients", "num_rounds": "run.rounds", "T": "run.rounds", "eta": "local.lr",
+    "learning_rate": "local.lr", "dataset": "data.name", "strategy": "algorithm.name",
+}  # fmt: skip
+"""Names that other simulators use, answered with ours."""
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+"""Numbers as Python writes them, such as `.5`, which TOML does not know."""
+
+Values = dict[str, Any]
+"""Settings by their full key, such as {"local.lr": 0.1}."""
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A configuration and where each value came from ("default", a file, "command line")."""
+
+    config: Config
+    source: dict[str, str]
+
+    def value(self, key: str) -> Any:
+        section, _, name = key.partition(".")
+        return getattr(getattr(self.config, section), name)
+
+
+def resolve(file: Path | None, overrides: Iterable[str]) -> Resolved:
+    """The configuration of a file (if any) with `key=value` overrides."""
+    from_file = read_file(file) if file else {}
+    return combine([(str(file), from_file), ("command line", parse_overrides(overrides, from_file))])
+
+
+def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
+    """Later layers win. A setting that only makes sense for a replaced algorithm, model, data set or partition goes."""
+    values: Values = {}
+    source: dict[str, str] = {}
+    for where, layer in layers:
+        for key in obsolete(values, layer):
+            del values[key], source[key]
+        values |= layer
+        source |= dict.fromkeys(layer, where)
+    check_options(values, source)
+    if "algorithm.name" in values:
+        values["algorithm.name"] = absolute_name(str(values["algorithm.name"]))
+    if isinstance(values.get("model.weights"), str):  # so that a run can be resumed from another folder
+        values["model.weights"] = str(Path(values["model.weights"]).resolve())
+    demand_of_algorithm(values, source)
+    fill_in_defaults(values, source)
+    config = validated(values, source)
+    return Resolved(config, {key: source.get(key, "default") for key in sorted(flat(config))})
+
+
+def with_values(resolved: Resolved, values: Values, where: str) -> Resolved:
+    """The configuration with some values replaced, their source recorded."""
+    sections = {section: dict(getattr(resolved.config, section)) for section in SECTIONS}
+    for key, value in values.items():
+        section, _, name = key.partition(".")
+        sections[section][name] = value
+    return Resolved(Config.model_validate(sections), resolved.source | dict.fromkeys(values, where))
+
+
+def demand_of_algorithm(values: Values, source: dict[str, str]) -> None:
+    """Fill in what the algorithm demands of the local training (FedSGD) where the user has set nothing."""
+    name = str(values.get("algorithm.name", AlgorithmSection().name))
+    demanded = algorithm_class(name).local_must_be
+    for key, value in demanded.items() if isinstance(demanded, Mapping) else ():
+        contradicted = key == "steps" and "local.epochs" in values
+        if f"local.{key}" not in values and not contradicted:
+            values[f"local.{key}"], source[f"local.{key}"] = value, f"algorithm {name}"
+
+
+def fill_in_defaults(values: Values, source: dict[str, str]) -> None:
+    """The hyper-parameters and options that were left at their defaults, so that a configuration shows all of them.
+
+    Those of a user's algorithm may be of a kind that TOML cannot write; they stay with the class.
+    """
+    for key, default in option_defaults(values).items():
+        if key not in values and isinstance(default, (bool, int, float, str, type(None))):
+            values[key], source[key] = default, "default"
+        elif values.get(key) == "none" and not isinstance(default, str):
+            values[key] = None  # TOML has no null
+
+
+def option_defaults(settings: Values) -> Values:
+    """The defaults of the algorithm's hyper-parameters and of the options of the data, by their full keys."""
+    cls = algorithm_class(str(settings.get("algorithm.name", AlgorithmSection().name)))
+    own = {f.name: f.default for f in fields(cls) if f.default is not MISSING}  # pyright: ignore[reportArgumentType]
+    options = {name: p.default for name, p in data_options(settings).items() if p.default is not p.empty}
+    return {f"algorithm.{name}": v for name, v in own.items()} | {f"data.{name}": v for name, v in options.items()}
+
+
+def flat(config: Config) -> Values:
+    """Every setting by its full key."""
+    return {f"{part}.{name}": value for part in SECTIONS for name, value in dict(getattr(config, part)).items()}
+
+
+def chosen(config: Config) -> Values:
+    """The settings without the hyper-parameters and options that have their default values."""
+    settings = flat(config)
+    defaults = option_defaults(settings)
+    return {key: value for key, value in settings.items() if key not in defaults or value != defaults[key]}
+
+
+def obsolete(values: Values, layer: Values) -> list[str]:
+    """Settings that only make sense for an algorithm, a model, a data set or a partition that the new layer replaces.
+
+    Also epochs where the layer sets steps, and the reverse: they exclude each other.
+    """
+
+    def replaced(key: str, default: str | None) -> bool:
+        before = values.get(key, default)
+        return layer.get(key, before) != before
+
+    gone: list[str] = []
+    if replaced("algorithm.name", AlgorithmSection().name):
+        gone += [key for key in values if key.startswith("algorithm.") and key != "algorithm.name"]
+    if replaced("data.name", Data().name):
+        kept = {f"data.{name}" for name in Data.model_fields} - {"data.partition"}
+        gone += [key for key in values if key.startswith("data.") and key not in kept]
+    elif replaced("data.partition", None) and values.get("data.partition") in PARTITIONS:
+        kept = data_options({**values, **layer})
+        old = PARTITIONS[values["data.partition"]].options
+        gone += [f"data.{name}" for name in old if f"data.{name}" in values and name not in kept]
+    if replaced("model.name", Model().name):
+        gone += [key for key in values if key == "model.weights"]
+    for one, other in (("local.epochs", "local.steps"), ("local.steps", "local.epochs")):
+        if one in layer and other in values and other not in layer:
+            gone.append(other)
+    return gone
+
+
+def read_file(path: Path) -> Values:
+    """The settings of a TOML file; a file that cannot be read is an error that says where."""
+    return flatten(path, read_toml(path))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"there is no configuration file '{path}'; give the path of a .toml file.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise InputError(f"'{path}' is not a TOML file: {error}.") from None
+
+
+def flatten(path: Path, tables: Mapping[str, Any]) -> Values:
+    values: Values = {}
+    for section, table in tables.items():
+        if section not in SECTIONS:
+            raise unknown(f"section of {path}", section, SECTIONS)
+        if not isinstance(table, dict):
+            table = {HEADLINE[section]: table} if section in HEADLINE else {"": table}
+        for name, value in table.items():
+            check_key(section, name)
+            values[f"{section}.{name}"] = value
+    return values
+
+
+def parse_overrides(overrides: Iterable[str], below: Values) -> Values:
+    """`["algorithm=adabest", "local.lr=0.1"]` as settings; `below` has the file's, which short keys may refer to."""
+    pairs = [split_override(text) for text in overrides]
+    values: Values = {}
+    for key, text in sorted(pairs, key=lambda pair: precedence(pair[0])):
+        full = full_key(key, {**below, **values})
+        if full in values:
+            raise InputError(f"'{full}' is given twice on the command line; give it once.")
+        values[full] = parse_for(full, text, {**below, **values})
+    return values
+
+
+def precedence(key: str) -> int:
+    """What decides which other keys exist comes first: `beta=0.9 algorithm=adabest` must know the algorithm."""
+    if key in HEADLINE or key in (f"{section}.{name}" for section, name in HEADLINE.items()):
+        return 0
+    return 1 if key in ("partition", "data.partition") else 2
+
+
+def parse_for(key: str, text: str, settings: Values) -> Any:
+    """The value of a setting; where a text is wanted, `output=2024` is "2024" and `clipping=none` is "none"."""
+    section, _, name = key.partition(".")
+    field = SECTIONS[section].model_fields.get(name)
+    if field is not None:
+        allowed = set(get_args(field.annotation) or [field.annotation])
+    else:
+        allowed = {str} if isinstance(option_defaults(settings).get(key), str) else set()
+    value = parse_value(text)
+    fits = isinstance(value, str) or (value is None and type(None) in allowed)
+    return text if allowed and allowed <= {str, type(None)} and not fits else value
+
+
+def split_override(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise InputError(f"'{text}' is not of the form key=value; write for example local.lr=0.1 or rounds=60.")
+    return key.strip(), value.strip()
+
+
+def parse_value(text: str) -> Any:
+    """TOML values as they are (numbers, true, false, [1, 2], "text"); `none` is None; anything else is text."""
+    if text.lower() in ("none", "null"):
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return float(text) if NUMBER.fullmatch(text) else text
+
+
+def full_key(key: str, settings: Values) -> str:
+    """`rounds` -> `run.rounds`, `algorithm` -> `algorithm.name`, `beta` -> `algorithm.beta` if the algorithm has it."""
+    section, dot, name = key.partition(".")
+    if dot:
+        if section not in SECTIONS:
+            raise unknown("section", section, SECTIONS)
+        check_key(section, name)
+        return key
+    if key in HEADLINE:
+        return f"{key}.{HEADLINE[key]}"
+    homes = [s for s in SECTIONS if key in known_keys(s, settings) and key != HEADLINE.get(s)]
+    if "run" in homes:
+        return f"run.{key}"
+    if len(homes) > 1:
+        raise InputError(f"'{key}' could be {' or '.join(f'{s}.{key}' for s in homes)}; write which one you mean.")
+    if homes:
+        return f"{homes[0]}.{key}"
+    refuse_other_name(key, key)
+    every = {name for s in SECTIONS for name in known_keys(s, settings)} - {"name", "kind"}
+    raise unknown("key", key, every | set(HEADLINE))
+
+
+def known_keys(section: str, settings: Values) -> set[str]:
+    names = set(SECTIONS[section].model_fields)
+    if section == "algorithm":
+        names |= hyper_parameters(algorithm_class(str(settings.get("algorithm.name", AlgorithmSection().name))))
+    if section == "data":
+        names |= set(data_options(settings))
+    return names
+
+
+def refuse_other_name(key: str, name: str) -> None:
+    if name in ELSEWHERE:
+        raise InputError(f"unknown key '{key}'; here it is called {ELSEWHERE[name]}.")
+
+
+def check_key(section: str, name: str) -> None:
+    """Keys of the fixed sections; those of `data` and `algorithm` depend on names and are checked by check_options."""
+    allowed = SECTIONS[section].model_fields
+    if name not in allowed and section not in ("data", "algorithm"):
+        refuse_other_name(f"{section}.{name}", name)
+        raise unknown(f"key of section '{section}'", name, allowed)
+
+
+def check_options(values: Values, source: Mapping[str, str]) -> None:
+    for section, what in (("algorithm", "algorithm"), ("data", "data set and partition")):
+        name = values.get(f"{section}.name", SECTIONS[section].model_fields["name"].default)
+        allowed = known_keys(section, values)
+        for key in values:
+            inside, _, option = key.partition(".")
+            if inside == section and option not in allowed:
+                refuse_other_name(key, option)
+                error = unknown(f"option of {what} '{name}'", option, allowed - {"name"})
+                raise InputError(f"{error} (It was given by: {source[key]}.)")
+
+
+def hyper_parameters(cls: type[Algorithm]) -> set[str]:
+    return {field.name for field in fields(cls)}  # pyright: ignore[reportArgumentType]
+
+
+def data_options(settings: Values) -> dict[str, inspect.Parameter]:
+    """The options of the data set and of the partition, if one is named."""
+    name = settings.get("data.name", Data().name)
+    if name not in DATASETS:
+        raise unknown("data set", str(name), DATASETS)
+    partition = settings.get("data.partition")
+    if partition is not None and partition not in PARTITIONS:
+        raise unknown("partition", str(partition), PARTITIONS)
+    rule = PARTITIONS[partition].options if partition else {}
+    return {**DATASETS[name].options, **rule}
+
+
+def validated(values: Values, source: Mapping[str, str]) -> Config:
+    nested: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        section, _, name = key.partition(".")
+        nested.setdefault(section, {})[name] = value
+    try:
+        return Config.model_validate(nested)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"][:2])
+        annotation = SECTIONS[str(first["loc"][0])].model_fields[str(first["loc"][1])].annotation
+        raise InputError(
+            f"{key} must be {type_name(annotation)}, got {values[key]!r} ({source[key]}); correct it there."
+        ) from None
+
+
+def type_name(annotation: Any) -> str:
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", type(None): "none"}
+    options = [names.get(option, "lists of client numbers") for option in get_args(annotation) or [annotation]]
+    return " or ".join(dict.fromkeys(options))
+
+
+def to_toml(resolved: Resolved) -> str:
+    """The resolved configuration as a TOML file that gives it back, each value with its source as a comment."""
+    lines: list[str] = []
+    defaults = option_defaults(flat(resolved.config))
+    for section in SECTIONS:
+        lines.append(f"[{section}]")
+        for key, where in resolved.source.items():
+            if key.startswith(f"{section}."):
+                value, name = resolved.value(key), key.partition(".")[2]
+                unset = value is None and defaults.get(key) is None
+                text = f"# {name} = none" if unset else f"{name} = {toml_value('none' if value is None else value)}"
+                lines.append(f"{text.ljust(40)}  # {where}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML's escapes are JSON's
+    if isinstance(value, list):
+        return f"[{', '.join(toml_value(item) for item in value)}]"
+    return repr(value)

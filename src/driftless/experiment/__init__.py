@@ -1,1 +1,0 @@
-"""Experiments: configuration, runs and comparisons, on top of the engine."""

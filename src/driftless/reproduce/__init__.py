@@ -1,0 +1,1 @@
+"""The machinery of the papers' experiments: runs, claims, verdicts, figures, pages."""

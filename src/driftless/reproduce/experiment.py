@@ -1,0 +1,176 @@
+"""What an experiment of a paper is: data that say what is run, what was published and what is claimed.
+
+A paper's file holds a `Paper`; `reproduce.py` runs it, `document.py` writes down what came out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from driftless.reproduce.figure import Heat, Panel
+    from driftless.reproduce.outcome import Measure, Outcome
+
+Place = str | int | float
+Settings = Mapping[str, Any]
+"""By full keys, {"algorithm.name": "adabest", "local.lr": 0.1}."""
+Scale = Literal["smoke", "small", "paper"]
+SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
+Verdict = Literal["reproduced", "partly", "contradicted", "not testable here"]
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "partly", "contradicted", "not testable here")
+
+
+class Number(NamedTuple):
+    """A mean over seeds and its standard deviation."""
+
+    mean: float
+    std: float | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table or one curve of a figure."""
+
+    at: Mapping[str, Place]
+    """Where it stands: {"algorithm": "AdaBest", "alpha": 0.3}. Names are the columns of the printed table."""
+    settings: Settings
+    published: Number | None = None
+    """What the paper prints there; None where it only draws a curve."""
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Settings that the authors searched: every combination is run, the best by the experiment's measure is kept."""
+
+    @property
+    def candidates(self) -> list[Settings]:
+        combinations = product(*self.grid.values())
+        return [{**self.settings, **dict(zip(self.grid, values, strict=True))} for values in combinations]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """An experiment at one scale."""
+
+    cells: tuple[Cell, ...] = ()
+    seeds: int = 1
+    reduced: str = ""
+    """What differs from the paper, in a sentence or two; empty: nothing."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of the experiment's `study`."""
+
+    @property
+    def data(self) -> list[str]:
+        """The data sets it needs."""
+        return list(dict.fromkeys(data_of(cell) for cell in self.cells))
+
+
+def data_of(cell: Cell) -> str:
+    return str(cell.settings.get("data.name", "digits"))
+
+
+class Check(NamedTuple):
+    """One comparison that a claim rests on."""
+
+    text: str
+    """With the numbers that were seen."""
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper that can be wrong, and how it is decided."""
+
+    name: str
+    text: str
+    rule: str
+    """What is checked, in words, for a reader who has not seen the numbers yet."""
+    checks: Callable[[Outcome], Iterable[Check]]
+    whole: float = 1.0
+    """The share of checks that must hold for "reproduced"; from half of them on it is "partly"."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str
+    """In commands: "table-2"."""
+    title: str
+    where: str
+    """Its place in the paper: "Table 2, section 4.4"."""
+    about: str
+    """What was done there, in our words."""
+    paper: Setup
+    small: Setup | None
+    """None: cannot be shown here; then `untestable` says why."""
+    claims: tuple[Claim, ...]
+    measure: Measure | None = None
+    """The number of a cell. None for an experiment that is only a study."""
+    selection: Measure | None = None
+    """What decides between the points of a grid, such as the accuracy on held-out clients. None: the measure."""
+    columns: str = "algorithm"
+    """The place whose values are the columns of the printed table."""
+    figure: Callable[[Outcome], Sequence[Panel | Heat]] | None = None
+    study: Callable[..., Mapping[str, Any]] | None = None
+    """Computed instead of trained: gets the setup's options, returns values that JSON can hold."""
+    untestable: str = ""
+    brief: Mapping[str, Any] = field(default_factory=dict)
+    """The options of the study at smoke scale."""
+
+    def setup(self, scale: Scale) -> Setup | None:
+        if scale == "smoke":
+            return replace(smoke(self.small or self.paper), options=self.brief)
+        return self.paper if scale == "paper" else self.small
+
+
+@dataclass(frozen=True)
+class Paper:
+    name: str
+    title: str
+    citation: str
+    experiments: tuple[Experiment, ...]
+    notes: tuple[str, ...] = ()
+    """What a reader must know: misprints, stand-ins, grids."""
+
+    def experiment(self, name: str) -> Experiment | None:
+        return next((one for one in self.experiments if one.name == name), None)
+
+
+KEPT_PARTITIONS = ("iid", "dirichlet", "prior-dirichlet")
+
+
+def smoke(setup: Setup) -> Setup:
+    """The same cells on a few digits for two rounds: shows that everything runs, and nothing else."""
+    cells = (replace(cell, settings=tiny(cell.candidates[0]), grid={}) for cell in setup.cells)
+    return Setup(tuple(cells), 1, "Two rounds on 20 clients with a few digits each: only shows that it runs.")
+
+
+def tiny(settings: Settings) -> Settings:
+    kept = {key: value for key, value in settings.items() if not key.startswith(("data.", "model.", "engine."))}
+    partition = settings.get("data.partition", "iid")
+    data = {"data.name": "digits", "data.clients": 20, "data.partition": partition}
+    if partition not in KEPT_PARTITIONS:
+        data["data.partition"] = "iid"
+    elif "data.alpha" in settings:
+        data["data.alpha"] = settings["data.alpha"]
+    if settings.get("data.validation"):
+        data["data.validation"] = 4
+    cohort = settings.get("run.cohort", 10)
+    short: dict[str, Any] = {
+        "run.rounds": 2, "run.evaluate_every": 1, "run.checkpoint_every": 0, "run.cohort": few(cohort),
+        "engine.kind": "single", "engine.compile": "off", "engine.threads": 1, "model.name": "logistic",
+    }  # fmt: skip
+    if "local.steps" in settings:
+        short["local.steps"] = min(2, settings["local.steps"])
+    if "local.epochs" in settings:
+        short["local.epochs"] = 1
+    if "server.reference_cohort" in settings:
+        short["server.reference_cohort"] = 2
+    return {**kept, **data, **short}
+
+
+def few(cohort: Any) -> Any:
+    """A cohort of the same kind, of a handful of clients."""
+    if isinstance(cohort, str):
+        kind = cohort.partition(":")[0]
+        return {"cyclic": "cyclic:5", "doubling": "doubling:2,1,8"}[kind]
+    return min(cohort, 4) if isinstance(cohort, int) else cohort

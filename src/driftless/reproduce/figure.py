@@ -1,0 +1,167 @@
+"""Figures of experiments: panels of lines, drawn the same way for every paper."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from driftless.report.names import AXES, metric
+from driftless.report.style import DASHES, LIGHT
+from driftless.reproduce.experiment import Place
+from driftless.reproduce.outcome import Measure, Outcome, label
+
+ACROSS = 3
+"""Panels beside each other."""
+MOST_POINTS = 400
+COLORS = 128
+MOST_TICKS = 8
+
+
+class Line(NamedTuple):
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    spread: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    title: str
+    x: str
+    y: str
+    lines: tuple[Line, ...]
+    log_x: bool = False
+    log_y: bool = False
+    marks: bool = False
+    """Points at the values: for a handful of settings, not for rounds."""
+
+
+class Heat(NamedTuple):
+    """A grid of numbers: `values[row][column]`."""
+
+    title: str
+    x: str
+    y: str
+    columns: Sequence[str]
+    rows: Sequence[str]
+    values: Sequence[Sequence[float]]
+
+
+def curves(
+    outcome: Outcome, key: str, by: str | None = None, log: bool = False, axis: str = "rounds", **at: Place
+) -> list[Panel]:
+    """A metric over the rounds, one line a cell; a panel for each value of the place `by`."""
+    panels: list[Panel] = []
+    for value in outcome.places(by, **at) if by else [None]:
+        chosen = outcome.pick(**{**at, **place_of(by, value)})
+        lines = []
+        for one in chosen:
+            if not any(key in run.metrics for run in one.runs):
+                continue
+            x, y, std = thinned(*one.curve(key, axis))
+            name = label({k: v for k, v in one.cell.at.items() if k != by and k not in at})
+            lines.append(Line(name, x.tolist(), y.tolist(), std.tolist() if len(one.runs) > 1 else None))
+        if lines:
+            panels.append(Panel(place_text(by, value), AXES[axis].name, metric(key).title, tuple(lines), log_y=log))
+    return panels
+
+
+def sweep(
+    outcome: Outcome, x: str, measure: Measure, line: str = "algorithm", by: str | None = None, log_x: bool = False,
+    log_y: bool = False, **at: Place,
+) -> list[Panel]:  # fmt: skip
+    """A measure over the numbers at place `x`, one line for each value of the place `line`."""
+    panels: list[Panel] = []
+    for value in outcome.places(by, **at) if by else [None]:
+        where = {**at, **place_of(by, value)}
+        lines = []
+        for name in outcome.places(line, **where):
+            points = [one for one in outcome.pick(**{**where, line: name}) if x in one.cell.at]
+            numbers = [measure(one) for one in points]
+            spread = [number.std or 0.0 for number in numbers] if any(n.std for n in numbers) else None
+            places = [float(one.cell.at[x]) for one in points]
+            lines.append(Line(place_text(line, name), places, [number.mean for number in numbers], spread))
+        panels.append(Panel(place_text(by, value), x, measure.title, tuple(lines), log_x, log_y, marks=True))
+    return panels
+
+
+def place_of(name: str | None, value: Place | None) -> dict[str, Place]:
+    return {} if name is None or value is None else {name: value}
+
+
+def place_text(name: str | None, value: Place | None) -> str:
+    return label({name: value}) if name is not None and value is not None else ""
+
+
+def thinned(x: Any, y: Any, std: Any) -> tuple[Any, Any, Any]:
+    step = max(1, len(x) // MOST_POINTS)
+    return x[::step], y[::step], std[::step]
+
+
+def draw(panels: Sequence[Panel | Heat], file: Path, title: str = "") -> None:
+    """A PNG; matplotlib is slow to import, so only here."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from PIL import Image
+
+    across = 2 if len(panels) == 4 else min(ACROSS, len(panels))
+    down = math.ceil(len(panels) / across)
+    figure = Figure(figsize=(4.2 * across, 3.2 * down + 0.3), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    for place, panel in enumerate(panels):
+        axes = figure.add_subplot(down, across, place + 1)
+        if isinstance(panel, Heat):
+            draw_heat(axes, panel)
+        else:
+            draw_lines(axes, panel)
+        axes.set_title(panel.title, fontsize=9)
+        axes.set_xlabel(panel.x, fontsize=8)
+        axes.set_ylabel(panel.y, fontsize=8)
+        axes.tick_params(which="both", labelsize=7)
+    if title:
+        figure.suptitle(title, fontsize=10)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png")
+    # Few colours occur; a palette makes the files that are committed a third as large.
+    Image.open(drawn).convert("RGB").quantize(COLORS).save(file, optimize=True)
+
+
+def draw_lines(axes: Any, panel: Panel) -> None:
+    for place, line in enumerate(panel.lines):
+        color, dash = LIGHT[place % len(LIGHT)], DASHES[place % len(DASHES)]
+        style = {"color": color, "linewidth": 1.2, "marker": "o" if panel.marks else None, "markersize": 3}
+        (drawn,) = axes.plot(line.x, line.y, label=line.label, **style)
+        if dash:
+            drawn.set_dashes([length / 2 for length in dash])
+        if line.spread is not None:
+            y, spread = np.asarray(line.y), np.asarray(line.spread)
+            axes.fill_between(line.x, y - spread, y + spread, color=color, alpha=0.15, linewidth=0)
+    if panel.log_x:
+        axes.set_xscale("log")
+        places = sorted({value for line in panel.lines for value in line.x})
+        if panel.marks and len(places) <= MOST_TICKS:  # the values themselves: powers of ten say nothing about them
+            axes.set_xticks(places, [f"{value:g}" for value in places])
+            axes.minorticks_off()
+    positive = [value for line in panel.lines for value in line.y if value > 0]
+    if panel.log_y and positive:
+        axes.set_yscale("log")
+    if len(panel.lines) > 1 or (panel.lines and panel.lines[0].label):
+        axes.legend(fontsize=6, frameon=False)
+
+
+def draw_heat(axes: Any, heat: Heat) -> None:
+    axes.imshow(np.asarray(heat.values, dtype=np.float64), cmap="viridis", aspect="auto")
+    axes.set_xticks(range(len(heat.columns)), heat.columns)
+    axes.set_yticks(range(len(heat.rows)), heat.rows)
+    for i, row in enumerate(heat.values):
+        for j, value in enumerate(row):
+            text = "-" if not math.isfinite(value) else f"{value:.3g}"
+            axes.text(j, i, text, ha="center", va="center", fontsize=6, color="white",
+                      bbox={"facecolor": "black", "alpha": 0.3, "linewidth": 0, "pad": 1})  # fmt: skip

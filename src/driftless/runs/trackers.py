@@ -1,0 +1,251 @@
+"""Trackers: what a run measures, copied to TensorBoard or MLflow while it goes on; and a user's own callbacks.
+
+A tracker never changes a run. One that fails, because a disk is full or a server is gone, says so once and is silent
+from then on. A resumed run is continued in the tracker too, without a round that is there twice.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import os
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from driftless.config.resolution import Config, flat
+from driftless.config.user_code import classes_in
+from driftless.engine.history import Event, Record
+from driftless.errors import InputError, unknown
+from driftless.runs.callbacks import Callback
+from driftless.runs.directory import ENVIRONMENT
+from driftless.runs.files import write_json
+
+LONGEST_PARAMETER = 500
+"""Characters of a setting that MLflow is given; a list of cohorts can be longer than its databases allow."""
+PARAMETERS_AT_ONCE = 100
+STATUS = {"finished": "FINISHED", "stopped": "FINISHED", "diverged": "FAILED"}
+QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",  # tracking a run reports nothing about its user
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # a server that is gone must not hold the run up for long
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+}
+
+
+class TrackerWarning(UserWarning):
+    """A tracker has failed and was left out; the run went on."""
+
+
+class Tracker(Callback):
+    """Calls `start`, `round`, `event` and `end` until one of them fails."""
+
+    _failed = False
+
+    def start(self, config: Config, directory: Path | None, first_round: int) -> None: ...
+
+    def round(self, record: Record) -> None: ...
+
+    def event(self, event: Event) -> None: ...
+
+    def end(self, result: Mapping[str, Any]) -> None: ...
+
+    def on_start(self, config: Config, directory: Path | None, first_round: int) -> None:
+        self._failed = False
+        self._try(lambda: self.start(config, directory, first_round))
+
+    def on_round(self, record: Record) -> None:
+        self._try(lambda: self.round(record))
+
+    def on_event(self, event: Event) -> None:
+        self._try(lambda: self.event(event))
+
+    def on_end(self, result: Mapping[str, Any]) -> None:
+        self._try(lambda: self.end(result))
+
+    def _try(self, action: Callable[[], None]) -> None:
+        if self._failed:
+            return
+        try:
+            action()
+        except Exception as error:
+            self._failed = True
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            warnings.warn(
+                f"{type(self).__name__} has failed and records no more; the run goes on without it. {reason}",
+                TrackerWarning,
+                stacklevel=3,
+            )
+
+
+class TensorBoard(Tracker):
+    """Event files in `log_dir`, by default `tensorboard` in the run's directory."""
+
+    def __init__(self, log_dir: Path | str | None = None) -> None:
+        self._log_dir = log_dir
+        self._module = required("torch.utils.tensorboard", "tensorboard")
+        self._writer: Any = None
+
+    def start(self, config: Config, directory: Path | None, first_round: int) -> None:
+        folder = Path(self._log_dir) if self._log_dir else (directory or Path()) / "tensorboard"
+        # Of a run that was killed and is resumed, the rounds that are now played again do not count.
+        self._writer = self._module.SummaryWriter(str(folder), purge_step=first_round)
+        if first_round == 1:
+            self._writer.add_text("config", table(settings(config)), 0)
+
+    def round(self, record: Record) -> None:
+        for name, value in numbers(record.metrics).items():
+            self._writer.add_scalar(name, value, record.round)
+        self._writer.flush()  # a killed process has lost nothing that a checkpoint remembers
+
+    def event(self, event: Event) -> None:
+        self._writer.add_text("events", said(event), event.round)
+
+    def end(self, result: Mapping[str, Any]) -> None:
+        self._writer.add_text("result", table({key: result.get(key) for key in ("status", "reason")}), result["rounds"])
+        self._writer.close()
+
+
+class MLflow(Tracker):
+    """A run of an MLflow experiment: settings as parameters, metrics by round, version and commit as tags.
+
+    `uri`: of the tracking store; default $MLFLOW_TRACKING_URI, or else an SQLite file in the run's directory.
+    """
+
+    def __init__(self, uri: str | None = None, experiment: str = "driftless") -> None:
+        for name, value in QUIET.items():
+            os.environ.setdefault(name, value)  # read when mlflow is imported
+        self._uri = uri or os.environ.get("MLFLOW_TRACKING_URI")
+        self._experiment = experiment
+        self._module = required("mlflow", "mlflow")
+        if self._uri is None:
+            required("sqlalchemy", "mlflow")
+        self._client: Any = None
+        self._run = ""
+        self._logged = 0
+
+    def start(self, config: Config, directory: Path | None, first_round: int) -> None:
+        logging.getLogger("mlflow").setLevel(logging.WARNING)  # it narrates how it makes its tables
+        folder = (directory or Path()).resolve()
+        uri = self._uri or f"sqlite:///{folder / 'mlflow.db'}"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the libraries, about each other
+            self._client = self._module.MlflowClient(uri)
+            if directory is None or not self._continue(directory, uri):
+                self._begin(config, directory, uri)
+
+    def _continue(self, directory: Path, uri: str) -> bool:
+        """Take up the run that this directory began in this store."""
+        file = directory / "mlflow.json"
+        stored = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        if stored.get("store") != self._name(uri):
+            return False
+        self._run = stored["run"]
+        self._client.update_run(self._run, status="RUNNING")
+        # A resumed run plays some rounds again, to the same values: they are there already.
+        self._logged = max((metric.step for metric in self._client.get_metric_history(self._run, "round")), default=0)
+        return True
+
+    def _begin(self, config: Config, directory: Path | None, uri: str) -> None:
+        folder = (directory or Path()).resolve()
+        name = folder.name if directory else f"{config.data.name}-{config.algorithm.name}"
+        run = self._client.create_run(self._experiment_id(folder), run_name=name, tags=tags(directory))
+        self._run, self._logged = run.info.run_id, 0
+        entities = importlib.import_module("mlflow.entities")
+        params = [entities.Param(key, str(value)[:LONGEST_PARAMETER]) for key, value in settings(config).items()]
+        for first in range(0, len(params), PARAMETERS_AT_ONCE):
+            self._client.log_batch(self._run, params=params[first : first + PARAMETERS_AT_ONCE])
+        if directory is not None:
+            write_json(directory / "mlflow.json", {"store": self._name(uri), "run": self._run})
+
+    def _experiment_id(self, folder: Path) -> str:
+        found = self._client.get_experiment_by_name(self._experiment)
+        if found is not None:
+            return found.experiment_id
+        # A store of our own keeps files, if the user logs any, beside it; a server decides for itself.
+        location = None if self._uri else (folder / "mlflow-files").as_uri()
+        return self._client.create_experiment(self._experiment, artifact_location=location)
+
+    def _name(self, uri: str) -> str:
+        """Without the place of our own store, so that the directory can be moved; without a password."""
+        return "here" if self._uri is None else uri.rpartition("@")[2]
+
+    def round(self, record: Record) -> None:
+        if record.round <= self._logged:
+            return
+        entities, now = importlib.import_module("mlflow.entities"), int(time.time() * 1000)
+        metrics = [entities.Metric(name, value, now, record.round) for name, value in numbers(record.metrics).items()]
+        self._client.log_batch(self._run, metrics=metrics)
+
+    def event(self, event: Event) -> None:
+        self._client.set_tag(self._run, f"event.{event.round}", said(event))
+
+    def end(self, result: Mapping[str, Any]) -> None:
+        self._client.set_tag(self._run, "driftless.status", result["status"])
+        if result.get("reason"):
+            self._client.set_tag(self._run, "driftless.reason", result["reason"])
+        self._client.set_terminated(self._run, STATUS[result["status"]])
+
+
+TRACKERS: dict[str, Callable[[], Callback]] = {"tensorboard": TensorBoard, "mlflow": MLflow}
+
+
+def tracker(name: str) -> Callback:
+    """The tracker of this name, for `--track`."""
+    if name not in TRACKERS:
+        raise unknown("tracker", name, TRACKERS)
+    return TRACKERS[name]()
+
+
+def required(module: str, extra: str) -> Any:
+    """A module of an extra, imported only when it is asked for."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"tracking with {extra} needs the package '{error.name}', which is not installed: "
+            f"pip install driftless[{extra}]"
+        ) from None
+
+
+def callback_from_file(text: str) -> Callback:
+    """An instance of a user's class, `my.py:MyCallback`, for `--callback`. Its errors are not caught: they are bugs."""
+    file, colon, name = text.rpartition(":")
+    if not colon or not file.endswith(".py"):
+        raise InputError(f"'{text}' is not of the form FILE.py:CLASS; write for example --callback my.py:MyCallback.")
+    found = classes_in(Path(file), Callback, "--callback FILE.py:CLASS")
+    if name not in found:
+        raise unknown(f"callback class of {file}", name, found)
+    try:
+        return found[name]()
+    except TypeError as error:
+        raise InputError(f"class {name} of '{file}' must be made without arguments: {error}.") from error
+
+
+def settings(config: Config) -> dict[str, Any]:
+    """Every setting by its full key; those that are not set are left out."""
+    return {key: value for key, value in flat(config).items() if value is not None}
+
+
+def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    return {key: float(value) for key, value in metrics.items() if isinstance(value, int | float)}
+
+
+def tags(directory: Path | None) -> dict[str, str]:
+    file = directory / ENVIRONMENT if directory else None
+    stored = json.loads(file.read_text(encoding="utf-8")) if file and file.exists() else {}
+    found = {"driftless.version": metadata.version("driftless"), "driftless.commit": stored.get("commit")}
+    return {key: str(value) for key, value in found.items() if value}
+
+
+def said(event: Event) -> str:
+    clients = ", ".join(map(str, event.clients[:20])) + (", ..." if len(event.clients) > 20 else "")
+    return event.what + (f" (clients {clients})" if clients else "")
+
+
+def table(values: Mapping[str, Any]) -> str:
+    """As Markdown, which TensorBoard shows."""
+    return "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in values.items())])

@@ -1,0 +1,328 @@
+"""The plan of a search: checked as a whole before the first trial, and written down so that it can be continued."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from driftless.config.build import algorithm_of, local_of, simulation_of
+from driftless.config.resolution import (
+    Config,
+    Resolved,
+    Values,
+    combine,
+    flatten,
+    parse_overrides,
+    parse_value,
+    read_toml,
+    resolve,
+    to_toml,
+    with_values,
+)
+from driftless.config.sections import Section
+from driftless.engine.batches import check_steps
+from driftless.engine.local import check_agreement
+from driftless.engine.simulation import Simulation
+from driftless.errors import InputError, unknown
+from driftless.runs import run as running
+from driftless.runs.files import write_atomically, write_json
+from driftless.tune.space import Space, default_space, grid_size, parse_space
+
+STUDY, PLANNED = "study.json", "planned.toml"
+SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("median", "none")
+DEFAULT_TRIALS = 30
+HELD_OUT = 0.2
+DECIDED = tuple(f"engine.{name}" for name in ("kind", "block_size", "compile", "workers", "memory"))
+"""What a machine decides for itself: it changes no result beyond rounding, so it does not make another search."""
+
+
+class Tune(Section):
+    """The `[tune]` table of a configuration file."""
+
+    trials: int | None = Field(default=None, ge=1)
+    """In all, those of earlier calls included. Default: 30, of a grid every point."""
+    sampler: str = "tpe"
+    pruner: str = "median"
+    seeds: int = Field(default=1, ge=1)
+    """Runs of each trial."""
+    last: int = Field(default=5, ge=1)
+    """Evaluations at the end of a run whose mean is the objective."""
+    storage: str | None = None
+    study: str | None = None
+    space: dict[str, Any] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    base: Resolved
+    """What all trials share; its seed is that of the search and of the first run of each trial."""
+    space: Space
+    options: Tune
+    trials: int
+    objective: str
+    """ "validation_accuracy", or "validation_loss" for regression."""
+    title: str
+    notes: tuple[str, ...] = ()
+    """What was decided for the user, to be said aloud."""
+    output: str | None = None
+    name: str = ""
+    """Of the study in its storage; decided with the folder."""
+    place: str = ""
+    """Marks the trials of this folder among those of other machines."""
+
+    @property
+    def folder(self) -> Path:
+        """The same command continues the same study, so the name is not a new one each time."""
+        return Path(self.output) if self.output else Path("runs") / f"tune-{self.title}"
+
+    @property
+    def seeds(self) -> list[int]:
+        first = self.base.config.run.seed
+        return list(range(first, first + self.options.seeds))
+
+    @property
+    def rounds_of_trial(self) -> int:
+        return self.base.config.run.rounds * self.options.seeds
+
+    @property
+    def rounds(self) -> int:
+        """Of all trials, those that are pruned counted in full."""
+        return self.trials * self.rounds_of_trial
+
+
+def plan(file: Path | None, overrides: Iterable[str]) -> Plan:
+    """Resolve and check the search before anything runs; `trials=20` and `space.local.lr=[0.1,0.2]` are overrides."""
+    require_optuna()
+    table = read_toml(file) if file else {}
+    own, run_overrides = split_own(overrides)
+    options = tune_options(merged(as_table(table.pop("tune", {}), file), own), file)
+    table.pop("compare", None)  # a file may describe both
+    from_file = flatten(file, table) if file else {}
+    given = parse_overrides(run_overrides, from_file)
+    # One thread each: two trials side by side are faster than one on two threads, and bits do not depend on the jobs.
+    base = combine(
+        [
+            ("the search", {"engine.threads": 1, "run.evaluate_every": 1}),
+            (str(file), from_file),
+            ("command line", given),
+        ]
+    )
+    output = base.config.run.output
+    base = with_values(base, {"run.output": None}, "the search")
+    check_stopping(base.config)
+    base, notes = hold_out(base)
+    simulation = checked(base.config, notes)
+    space = parse_space(options.space, values_of(base)) if options.space else default_space(values_of(base))
+    check_ends(base, space, simulation)
+    objective = "validation_loss" if simulation.federation.classes is None else "validation_accuracy"
+    title = (
+        file.stem.removeprefix("tune-")
+        if file
+        else f"{base.config.data.name}-{base.config.algorithm.name.rpartition(':')[2]}"
+    )
+    trials, more = number_of_trials(options, space)
+    return Plan(base, space, options, trials, objective, title, tuple(notes + more), output)
+
+
+def require_optuna() -> None:
+    try:
+        import optuna  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    except ModuleNotFoundError:
+        raise InputError("driftless tune needs Optuna, which is not installed: pip install driftless[tune]") from None
+
+
+def split_own(overrides: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
+    """`trials=20` and `space.local.lr=[...]` belong to the search, with or without `tune.`; the rest to its runs."""
+    own: dict[str, Any] = {"space": {}}
+    rest: list[str] = []
+    for text in overrides:
+        key, _, value = text.partition("=")
+        short = key.strip().removeprefix("tune.")
+        into, name = (own["space"], short.removeprefix("space.")) if short.startswith("space.") else (own, short)
+        if into is own and name not in set(Tune.model_fields) - {"space"} and not key.startswith("tune."):
+            rest.append(text)
+        elif name in into:
+            raise InputError(f"'{short}' is given twice on the command line; give it once.")
+        else:
+            into[name] = value.strip() if name == "pruner" else parse_value(value.strip())  # "none" is a pruner
+    return own, rest
+
+
+def as_table(table: Any, file: Path | None) -> dict[str, Any]:
+    if not isinstance(table, dict) or not isinstance(table.get("space", {}), dict):
+        raise InputError(f"'tune' and 'tune.space' of {file} must be tables: write [tune] and its keys below it.")
+    return table
+
+
+def merged(table: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The command line wins, dimension by dimension."""
+    return {**table, **own, "space": {**table.get("space", {}), **own["space"]}}
+
+
+def tune_options(table: dict[str, Any], file: Path | None) -> Tune:
+    for key in table:
+        if key not in Tune.model_fields:
+            raise unknown("key of section 'tune'", key, Tune.model_fields)
+    try:
+        options = Tune.model_validate(table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise InputError(f"tune.{key} is {first['input']!r}: {first['msg'].lower()}; correct it.") from None
+    if options.sampler not in SAMPLERS:
+        raise unknown("sampler", options.sampler, SAMPLERS)
+    if options.pruner not in PRUNERS:
+        raise unknown("pruner", options.pruner, PRUNERS)
+    return options
+
+
+def check_stopping(config: Config) -> None:
+    if config.run.patience is not None or config.run.stop_at_target:
+        name = "patience=none" if config.run.patience is not None else "stop_at_target=false"
+        raise InputError(
+            "run.patience and run.stop_at_target watch the test set, which a search must not see; "
+            f"leave them out or add {name}. Bad trials are stopped by pruner=median."
+        )
+    if config.run.evaluate_every == 0:
+        raise InputError("run.evaluate_every=0 measures nothing, so there is nothing to search by; set 1 or more.")
+
+
+def hold_out(base: Resolved) -> tuple[Resolved, list[str]]:
+    if base.config.data.validation:
+        return base, []
+    note = (
+        f"no clients were held out: {HELD_OUT:.0%} of them are now, to judge the trials on. "
+        "Set data.validation to hold out others."
+    )
+    return with_values(base, {"data.validation": HELD_OUT}, "the search"), [note]
+
+
+def checked(config: Config, notes: list[str]) -> Simulation:
+    """With fewer clients to train on, a cohort may have become too large: then say why they are fewer."""
+    try:
+        return simulation_of(config)
+    except InputError as error:
+        raise InputError(" ".join([str(error), *notes])) from None
+
+
+def values_of(resolved: Resolved) -> Values:
+    return {key: resolved.value(key) for key in resolved.source}
+
+
+def number_of_trials(options: Tune, space: Space) -> tuple[int, list[str]]:
+    if options.sampler != "grid":
+        return options.trials or DEFAULT_TRIALS, []
+    points = grid_size(space)
+    asked = options.trials or points
+    if asked < points:
+        return asked, [f"the grid has {points} points, of which trials={asked} are tried, in random order."]
+    return points, [f"the grid has {points} points, each is tried once."] if asked > points else []
+
+
+def trial_config(base: Resolved, params: Mapping[str, Any], where: str) -> Resolved:
+    try:
+        return with_values(base, dict(params), where)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"][:2]))
+        raise InputError(f"space.{key} holds {first['input']!r}: {first['msg'].lower()}; correct it.") from None
+
+
+def check_ends(base: Resolved, space: Space, simulation: Simulation) -> None:
+    """Every listed value and both ends of every range must be possible: better now than in trial 17."""
+    for key, dim in space.items():
+        for value in dim.ends():
+            try:
+                config = trial_config(base, {key: value}, "the search").config
+                if key.startswith(("algorithm.", "local.")):
+                    check_agreement(algorithm_of(config), local_of(config))
+                    check_steps(local_of(config), simulation.federation.sizes)
+                else:
+                    simulation_of(config)
+            except InputError as error:
+                raise InputError(f"space.{key} cannot hold {value!r}: {error}") from None
+
+
+def identity(plan: Plan) -> dict[str, Any]:
+    """What makes it this search and no other, as JSON gives it back. The number of trials does not."""
+    options = plan.options.model_dump(exclude={"trials", "storage", "study", "space"})
+    base = {key: value for key, value in values_of(plan.base).items() if key not in DECIDED}
+    space = {f"space.{key}": dim.as_toml() for key, dim in plan.space.items()}
+    return json.loads(json.dumps({**base, **{f"tune.{key}": value for key, value in options.items()}, **space}))
+
+
+def write_plan(plan: Plan, folder: Path) -> None:
+    content = {
+        "name": plan.name, "place": plan.place, "title": plan.title, "objective": plan.objective,
+        "trials": plan.trials, "storage": without_password(plan.options.storage or "") or None,
+        "options": plan.options.model_dump(exclude={"trials", "storage", "study", "space"}),
+        "space": {key: dim.as_toml() for key, dim in plan.space.items()},
+        "source": plan.base.source,
+    }  # fmt: skip
+    write_atomically(folder / PLANNED, to_toml(plan.base).encode())
+    write_json(folder / STUDY, content)
+
+
+def read_plan(folder: Path) -> Plan:
+    """The plan of a study's folder, to continue it."""
+    if not is_study(folder):
+        raise InputError(f"'{folder}' holds no search; give a folder that `driftless tune` made.")
+    stored = json.loads((folder / STUDY).read_text(encoding="utf-8"))
+    base = Resolved(resolve(folder / PLANNED, []).config, stored["source"])
+    options = Tune(**stored["options"], storage=stored["storage"])
+    space = parse_space(stored["space"], values_of(base))
+    return Plan(
+        base, space, options, stored["trials"], stored["objective"], stored["title"], (), str(folder), stored["name"],
+        stored["place"],
+    )  # fmt: skip
+
+
+def is_study(folder: Path) -> bool:
+    return (folder / STUDY).is_file()
+
+
+def settle(plan: Plan, folder: Path) -> Plan:
+    """The plan with what the folder already decided; a folder of another search, or of something else, is refused.
+
+    The caller holds the folder's lock.
+    """
+    if not is_study(folder):
+        if any(path.name != ".claim" for path in folder.iterdir()):
+            raise InputError(f"'{folder}' exists and holds something else; choose another with output=FOLDER.")
+        name = plan.options.study or folder.resolve().name
+        return replace(plan, base=decided(plan), name=name, place=uuid.uuid4().hex)
+    stored = read_plan(folder)
+    refuse_other(stored, plan, folder)
+    return replace(stored, trials=plan.trials, options=plan.options, notes=plan.notes)
+
+
+def refuse_other(stored: Plan, plan: Plan, folder: Path) -> None:
+    there, here = identity(stored), identity(plan)
+    there["tune.storage"], here["tune.storage"] = (without_password(p.options.storage or "") for p in (stored, plan))
+    there["tune.study"], here["tune.study"] = stored.name, plan.options.study or stored.name
+    different = [key for key in {**there, **here} if there.get(key) != here.get(key)]
+    if different:
+        key = different[0]
+        raise InputError(
+            f"'{folder}' holds another search: {key} is {there.get(key, 'not set')} there and "
+            f"{here.get(key, 'not set')} here. Choose another folder with output=FOLDER, or continue that search with: "
+            f"driftless resume {folder}"
+        )
+
+
+def decided(plan: Plan) -> Resolved:
+    """The engine, measured once for all trials; where the model is searched, each trial measures its own."""
+    if any(key.startswith("model.") for key in plan.space):
+        return plan.base
+    return running.settle(plan.base, simulation_of(plan.base.config))
+
+
+def without_password(text: str) -> str:
+    return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", text)

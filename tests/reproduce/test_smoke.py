@@ -1,0 +1,57 @@
+"""Every experiment of every paper runs, is judged and is drawn at smoke scale."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from driftless.papers import PAPERS, Experiment, Paper
+from driftless.reproduce.runner import SMOKE_REASON, reproduce
+
+EXPERIMENTS = [(paper, one) for paper in PAPERS.values() for one in paper.experiments]
+NAMES = [f"{paper.name}/{one.name}" for paper, one in EXPERIMENTS]
+
+
+@pytest.fixture(scope="session")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all: experiments share runs."""
+    return tmp_path_factory.mktemp("reproduce")
+
+
+@pytest.mark.parametrize(("paper", "experiment"), EXPERIMENTS, ids=NAMES)
+def test_an_experiment_runs_at_smoke_scale(paper: Paper, experiment: Experiment, output: Path):
+    done = reproduce(paper, experiment, "smoke", output)
+    assert done.outcome is not None
+    assert [finding.claim for finding in done.findings] == list(experiment.claims)
+    for finding in done.findings:
+        assert finding.verdict == "not testable here"  # two rounds of digits prove nothing
+        assert finding.reason == SMOKE_REASON or not finding.checks
+    stored = json.loads((done.folder / "result.json").read_text())
+    assert len(stored["cells"]) == len(done.outcome.results)
+    if experiment.measure and done.outcome.results:
+        # A target that is never reached is infinite; what was not measured is not a number.
+        assert not all(math.isnan(done.outcome.measured(one)) for one in done.outcome.results), "nothing was measured"
+    if experiment.figure:
+        assert (done.folder / "figure.png").stat().st_size > 1000
+
+
+def test_names_of_experiments_and_claims_are_unique():
+    assert len(set(NAMES)) == len(NAMES)
+    for paper, one in EXPERIMENTS:
+        names = [claim.name for claim in one.claims]
+        assert names, f"{paper.name}/{one.name} claims nothing"
+        assert len(set(names)) == len(names), f"{paper.name}/{one.name}"
+
+
+def test_an_experiment_without_a_small_scale_says_why():
+    for paper, one in EXPERIMENTS:
+        assert (one.small is None) == bool(one.untestable), f"{paper.name}/{one.name}"
+
+
+def test_a_small_scale_with_runs_says_what_was_reduced():
+    for paper, one in EXPERIMENTS:
+        if one.small and one.small.cells and one.small.cells != one.paper.cells:
+            assert one.small.reduced, f"{paper.name}/{one.name}"
