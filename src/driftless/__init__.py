@@ -7,6 +7,7 @@ from driftless.data.federation import Federation
 from driftless.engine.history import Event, History, Record
 from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
+from driftless.engine.settings import EngineSettings
 from driftless.errors import Diverged, InputError
 from driftless.simulate import Result, simulate
 
@@ -18,6 +19,7 @@ __all__ = [
     "Algorithm",
     "Delta",
     "Diverged",
+    "EngineSettings",
     "Event",
     "Facts",
     "Federation",

@@ -17,13 +17,16 @@ from driftless.data.federation import Federation
 from driftless.data.sampling import Cohort, as_schedule
 from driftless.engine.augment import check_images
 from driftless.engine.batches import check_steps
-from driftless.engine.choose import EngineSettings
+from driftless.engine.check import check_single
 from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, History, Record
 from driftless.engine.local import LocalTraining, check_agreement
 from driftless.engine.losses import Loss, default_loss
 from driftless.engine.server_lr import ServerSchedule
-from driftless.engine.simulation import INFERENCE, Simulation, State, play, resolved_engine
+from driftless.engine.settings import EngineSettings
+from driftless.engine.simulation import INFERENCE, Simulation, evaluation_interval, play
+from driftless.engine.state import State
+from driftless.engine.stragglers import Stragglers
 from driftless.engine.tree import Tree, named_leaves
 from driftless.errors import Diverged, InputError, check_choice, unknown
 from driftless.random import torch_stream
@@ -64,17 +67,12 @@ def simulate(
     loss: Loss | None = None,
     weighting: str | None = None,
     seed: int = 0,
-    engine: str = "auto",
+    engine: str | EngineSettings = "auto",
     dtype: torch.dtype = torch.float32,
     evaluate_every: int = 1,
     on_round: Callable[[Record], object] | None = None,
     server: ServerSchedule | None = None,
     inference: str | None = None,
-    block_size: int | None = None,
-    threads: int | None = None,
-    workers: int = 1,
-    compile: str = "auto",
-    memory: float | None = None,
     state: State | None = None,
 ) -> Result:
     """Run a federated algorithm and return its history and final model.
@@ -83,35 +81,29 @@ def simulate(
     module whose current parameters are x^0; it is copied, never changed. `cohort`: a number of clients, a fraction, a
     schedule of driftless.data.sampling, or a list of lists of client ids, one per round. `loss(outputs, targets)` is
     the mean over a batch; default: cross-entropy for labels, half the squared error for numbers. `weighting`:
-    "examples" or "uniform", default the algorithm's own. `engine`: "single", "block" or "auto". `evaluate_every=0`:
-    never; the last round is evaluated otherwise. `inference`: which model is evaluated, "cloud", "aggregate" or
+    "examples" or "uniform", default the algorithm's own. `engine`: "single", "block", "auto", or an EngineSettings
+    (docs/speed.md); `result.engine` has what was decided. `evaluate_every=0`: never; otherwise the last round is
+    evaluated, too. `inference`: which model is evaluated, "cloud", "aggregate" or
     "clients"; default the algorithm's own. `rounds` counts from the beginning, also when `state` continues a run.
-    `block_size`, `threads`, `workers`, `compile` ("auto", "on" or "off") and `memory` (gigabytes a block may take):
-    docs/speed.md; `result.engine` says what they were in the end.
 
     Raises InputError before any work when something does not fit, Diverged when training does.
     """
     simulation, module = prepare(
         algorithm, federation, model, rounds=rounds, cohort=cohort, local=local, loss=loss, weighting=weighting,
-        seed=seed, engine=EngineSettings(engine, block_size, threads, workers, compile, memory), dtype=dtype,
-        server=server, inference=inference,
+        seed=seed, engine=as_engine(engine), dtype=dtype, evaluate_every=evaluate_every, server=server,
+        inference=inference,
     )  # fmt: skip
-    if not isinstance(evaluate_every, int) or evaluate_every < 0:
-        raise InputError(f"evaluate_every must be 0 (never) or a positive whole number, got {evaluate_every!r}.")
     current = simulation.init()
     if state is not None:
         check_type("state", state, State, "the state of a run", "give result.state of the first part")
         check_state(simulation, state, rounds)
         current = state.copy()
-    plan = simulation.plan()
-    history, events = History(), [Event(0, notice) for notice in plan.notices]
+    history, events = History(), [Event(0, notice) for notice in simulation.notices + simulation.decision.notices]
     try:
-        with closing(play(simulation, plan, current, rounds)) as rounds_played:
-            for played in rounds_played:
-                current, record = played.state, played.record
-                events += played.events
-                if evaluate_every and (record.round % evaluate_every == 0 or record.round == rounds):
-                    record = record._replace(metrics={**record.metrics, **simulation.test(current)})
+        with closing(play(simulation, current)) as records:
+            for record in records:
+                current = record.state
+                events += record.events
                 history.append(record.metrics)
                 if on_round is not None:
                     on_round(record)
@@ -119,8 +111,8 @@ def simulate(
         error.history, error.events = history, events
         raise
     return Result(
-        history, current.server.x, simulation.inference_vector(current), current, events, resolved_engine(plan), module,
-        simulation.model,
+        history, current.server.x, simulation.inference_vector(current), current, events, simulation.resolved_engine,
+        module, simulation.model,
     )  # fmt: skip
 
 
@@ -137,13 +129,16 @@ def prepare(
     seed: int,
     engine: EngineSettings,
     dtype: torch.dtype,
+    evaluate_every: int | None,
     server: ServerSchedule | None,
     inference: str | None,
     weights: str | None = None,
+    stragglers: Stragglers | None = None,
 ) -> tuple[Simulation, nn.Module]:
     """Check all that can be checked before any work, and put the run together.
 
-    `weights`: a file with the parameters at which a model given by its name begins.
+    `weights`: a file with the parameters at which a model given by its name begins. `evaluate_every=None`: as often as
+    is cheap.
     """
     algorithm = as_algorithm(algorithm)
     check_types(federation, model, local, server)
@@ -155,6 +150,8 @@ def prepare(
     check_choice("weighting", weighting, (None, "examples", "uniform"))
     check_choice("inference", inference, (None, *INFERENCE))
     check_choice("dtype", dtype, (torch.float32, torch.float64))
+    if evaluate_every is not None and (not isinstance(evaluate_every, int) or evaluate_every < 0):
+        raise InputError(f"evaluate_every must be 0 (never) or a positive whole number, got {evaluate_every!r}.")
     schedule.check(federation.clients, rounds)
     check_no_empty_client(federation)
     check_steps(local, federation.sizes)
@@ -167,10 +164,14 @@ def prepare(
     federation = federation.to(dtype)
     loss = default_loss(federation.targets) if loss is None else loss
     check_fit(flat, federation, loss)
+    if evaluate_every is None:
+        evaluate_every = evaluation_interval(flat, federation, local, schedule, seed)
     simulation = Simulation(
         algorithm, federation, flat, local, schedule, loss, weighting or algorithm.weighting, seed, engine, rounds,
-        server, inference, notices,
+        evaluate_every, server, inference, stragglers or Stragglers(), notices,
     )  # fmt: skip
+    if isinstance(model, nn.Module):
+        check_single(simulation.workload, module)
     return simulation, module
 
 
@@ -185,6 +186,10 @@ def as_algorithm(algorithm: Algorithm | str) -> Algorithm:
     if algorithm not in ALGORITHMS:
         raise unknown("algorithm", algorithm, ALGORITHMS)
     return ALGORITHMS[algorithm]()
+
+
+def as_engine(engine: str | EngineSettings) -> EngineSettings:
+    return engine if isinstance(engine, EngineSettings) else EngineSettings(engine)
 
 
 def as_module(model: nn.Module | str, federation: Federation, seed: int) -> nn.Module:
@@ -226,11 +231,12 @@ def check_rounds_and_seed(rounds: int, seed: int) -> None:
 @torch.no_grad()
 def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> None:
     """One forward pass on two examples: does the model take the inputs, do its outputs fit the targets?"""
-    rows = telling_examples(federation.inputs)
+    rows = extreme_examples(federation.inputs)
     inputs, targets = federation.inputs[rows], federation.targets[rows]
     try:
         with torch_stream(0, "fit"):
-            outputs = model.evaluate(model.initial, inputs)
+            model.resident.load(model.initial)
+            outputs = model.resident.evaluate(inputs)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise InputError(
             f"the model cannot compute on inputs of shape {list(inputs.shape)} and type {inputs.dtype}: {error}. "
@@ -254,7 +260,7 @@ def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> None:
     check_loss(loss, outputs, targets)
 
 
-def telling_examples(inputs: Tensor) -> list[int]:
+def extreme_examples(inputs: Tensor) -> list[int]:
     """The first two examples; of tokens, those with the smallest and the largest: is the vocabulary large enough?"""
     if inputs.is_floating_point() or inputs.numel() == 0:
         return list(range(len(inputs[:2])))

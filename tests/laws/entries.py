@@ -13,7 +13,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from driftless import ALGORITHMS, AdaptiveClipping, Algorithm, Federation, LocalTraining, Record, Result, simulate
+from driftless import (
+    ALGORITHMS,
+    AdaptiveClipping,
+    Algorithm,
+    EngineSettings,
+    Federation,
+    LocalTraining,
+    Record,
+    Result,
+    simulate,
+)
 from driftless.algorithms import (
     GHBM,
     MFL,
@@ -182,8 +192,7 @@ def play(name: str, setting: Setting, **overrides: Any) -> Trace:
         "rounds": setting.rounds,
         "cohort": setting.cohort or COHORTS,
         "local": local_training(algorithm, **dict(setting.training)),
-        "engine": setting.engine,
-        "block_size": setting.block_size,
+        "engine": EngineSettings(setting.engine, setting.block_size),
         "seed": setting.seed,
         "dtype": setting.dtype,
         "weighting": weighting,

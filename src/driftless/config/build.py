@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields
 from typing import Any
 
@@ -15,11 +14,12 @@ from driftless.config.user_code import algorithm_class
 from driftless.data import load
 from driftless.data.federation import Federation
 from driftless.data.sampling import Cohort, parse
-from driftless.engine.choose import EngineSettings
 from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
+from driftless.engine.settings import EngineSettings
 from driftless.engine.simulation import Simulation
-from driftless.errors import InputError, check_choice, check_range
+from driftless.engine.stragglers import Stragglers
+from driftless.errors import InputError, check_choice
 from driftless.simulate import prepare
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -50,6 +50,8 @@ def arguments(config: Config) -> dict[str, Any]:
         "dtype": DTYPES[config.engine.dtype],
         "server": _pick(ServerSchedule, config.server),
         "inference": config.server.inference,
+        "evaluate_every": config.run.evaluate_every,
+        "stragglers": Stragglers(config.run.straggler_alpha, config.run.straggler_lambda),
     }
 
 
@@ -70,8 +72,6 @@ def check_run(config: Config) -> None:
             "run.stop_at_target and run.patience watch the test accuracy, which run.evaluate_every=0 never measures; "
             "set evaluate_every to 1 or more."
         )
-    check_range("run.straggler_alpha", run.straggler_alpha, 0, math.inf, high_open=True)
-    check_range("run.straggler_lambda", run.straggler_lambda, 0, math.inf, high_open=True)
 
 
 def algorithm_of(config: Config) -> Algorithm:

@@ -65,10 +65,10 @@ class Engine(Section):
     kind: str = "auto"
     block_size: int | None = None
     dtype: str = "float32"
-    threads: int | None = None
-    workers: int = 1
-    compile: str = "auto"
-    memory: float | None = None
+    threads: int = 1
+    workers: int | str = "auto"
+    memory: float = 1.0
+    replay: bool = True
 
 
 class Run(Section):

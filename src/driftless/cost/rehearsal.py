@@ -6,7 +6,7 @@ import torch
 
 from driftless.algorithm import Algorithm, Client, Facts, Message, Round, Server, Upload, Vector
 from driftless.engine.batches import chunks
-from driftless.engine.local import Batch, LocalStep, LocalTraining, Progress, Seen
+from driftless.engine.local import Batch, LocalStep, LocalTraining, Progress, Seen, regularised
 
 COHORT, CLIENTS = 2, 4
 """No cost of a client depends on them."""
@@ -44,7 +44,7 @@ class Rehearsal:
             total = torch.zeros_like(self.x)
             for size in chunks(self.examples).count.tolist():
                 total = self._step.accumulate(total, self.x, self._batch(size), self.x.new_empty(()))
-            self._step.regularise(total, self.x)
+            regularised(total, self.x, self._step.training)
 
     def step(self) -> Vector:
         """One local step, after its gradient: the direction and y <- y - lr * d."""

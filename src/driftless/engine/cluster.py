@@ -1,7 +1,7 @@
 """The blocks of a round in several processes, on `torch.distributed` with gloo.
 
-Every rank knows the run, so it works out by itself which clients take part in a round, in which blocks, and who
-computes which block. What travels is what only one rank knows: the server's message to all, each block's sums back to
+Every rank knows the run, so it works out by itself which clients take part in a round, in which blocks, and which rank
+computes which block. What travels is what only one rank has: the server's message to all, each block's sums back to
 rank 0, and the state of a client that is trained by another rank than the last time. The sums are added in the order
 of the blocks, so the number of workers does not change a bit.
 
@@ -12,123 +12,126 @@ share its data, and end with it.
 
 from __future__ import annotations
 
-import ctypes
-import multiprocessing
-import multiprocessing.connection
-import os
-import shutil
-import signal
-import tempfile
-import threading
-import time
-import traceback
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
-from datetime import timedelta
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from pathlib import Path
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import Any
 
+import numpy as np
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
-from driftless.algorithm import Facts, OnRequest, Vector
+from driftless.algorithm import Facts, Message, OnRequest, Vector
 from driftless.data.sampling import Schedule
-from driftless.engine.block import Work
 from driftless.engine.clients import ClientStore
-from driftless.engine.outcome import Outcome
+from driftless.engine.evaluate import BatchResult, Evaluation, evaluate_batches, evaluation_row
+from driftless.engine.minibatches import Block
+from driftless.engine.processes import Group, Processes
 from driftless.engine.round import (
-    Done,
-    Finished,
     GradientSum,
+    NewStates,
     RoundPlan,
-    Task,
-    full_gradients,
+    blocks_of,
     gradient_sum,
-    keep_states,
     mean_gradient,
-    task_of,
+    round_facts,
     train_block,
+    write_states,
 )
+from driftless.engine.state import State
+from driftless.engine.sums import BlockSums, add
 from driftless.engine.tree import Tree, leaves, map_leaves, with_leaves
-from driftless.errors import InputError, WorkerDied
 
-PATIENCE = timedelta(days=7)
-"""A round may take long; a rank that died is noticed by its closed connection, not by a time-out."""
-PR_SET_PDEATHSIG = 1
-LONGEST_CAUSE = 8000
-"""Characters: well below what a pipe holds, so that telling never waits for a reader."""
-STOP, ROUND, ROWS = range(3)
-"""What rank 0 orders."""
+STOP, ROUND, ROWS, EVALUATE = range(4)
+"""Commands of rank 0."""
 
 
-class Group(NamedTuple):
-    """The ranks of a run."""
+class Rank:
+    """What every rank does of a round."""
 
-    pg: Any
-    rank: int
-    size: int
-
-    def to_all(self, values: list[Tensor]) -> None:
-        """From rank 0, into the others' tensors, which are contiguous."""
-        for value in values:
-            self.pg.broadcast(value.contiguous(), 0).wait()
-
-    def send(self, values: list[Tensor], to: int) -> None:
-        for value in values:
-            self.pg.send([value.contiguous()], to, 0).wait()
-
-    def receive(self, values: list[Tensor], source: int) -> list[Tensor]:
-        for value in values:
-            self.pg.recv([value], source, 0).wait()
-        return values
-
-
-def connect(folder: Path, rank: int, size: int) -> Group:
-    options = dist.ProcessGroupGloo._Options()  # pyright: ignore
-    options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
-    options._timeout = PATIENCE
-    store = dist.FileStore(str(folder / "store"), size)  # pyright: ignore[reportPrivateImportUsage]
-    return Group(dist.ProcessGroupGloo(store, rank, size, options), rank, size)
-
-
-class Share:
-    """One rank's part in the rounds of a run."""
-
-    def __init__(self, group: Group, plan: RoundPlan, store: ClientStore, known: list[int]) -> None:
-        """`known`: clients with a state; rank 0 has all of them in the beginning."""
+    def __init__(
+        self, group: Group, plan: RoundPlan, evaluation: Evaluation, store: ClientStore, stored: list[int]
+    ) -> None:
+        """`stored`: clients with a state; rank 0 has all of them in the beginning."""
         self.group = group
         self.plan = plan
+        self.evaluation = evaluation
         self.store = store
-        self.owner = dict.fromkeys(known, 0)
+        self.owner = dict.fromkeys(stored, 0)
         """Which rank has the state of a client."""
+        self._trained: list[tuple[Block, int, NewStates | None]] = []
+        """The blocks of the last round, the rank of each, and the new states of this rank's."""
 
-    def train(self, task: Task) -> tuple[list[int], dict[int, Done], OnRequest]:
-        """Who computes which block, the blocks of this rank, and the cohort's gradient if it was asked for."""
-        plan, who = self.plan, assignment(task.blocks, self.group.size)
-        mine = [i for i, rank in enumerate(who) if rank == self.group.rank]
-        self._move_states(task, who)
-        r, gradients = task.r, dict[int, Tensor]()
-        if plan.algorithm.full_gradient == "before":
-            gradients = {i: full_gradients(plan, task.blocks[i], task.msg.x) for i in mine}
-            r = r._replace(cohort_gradient=self._cohort_gradient(task, who, gradients))
-        done = {
-            i: train_block(plan, task.blocks[i], task.msg, self.store, r._replace(gradient=gradients.get(i)))
-            for i in mine
-        }
-        return who, done, r.cohort_gradient
+    def train(self, msg: Message, cohort: np.ndarray, t: int) -> tuple[BlockSums | None, OnRequest]:
+        """The sums over the cohort (at rank 0), and the cohort's gradient if it was asked for."""
+        plan = self.plan
+        blocks = blocks_of(plan, cohort, t, msg.x.dtype)
+        ranks = assignment(blocks, self.group.size)
+        mine = [i for i, rank in enumerate(ranks) if rank == self.group.rank]
+        self._move_states(blocks, ranks, msg.x)
+        gradients: dict[int, Tensor] = {}
+        cohort_gradient: OnRequest = None
+        if plan.work.algorithm.full_gradient == "before":
+            gradients = {i: plan.trainer.gradients(blocks[i], msg.x) for i in mine}
+            cohort_gradient = self._cohort_gradient(blocks, ranks, gradients, msg.x)
+        sums: dict[int, BlockSums] = {}
+        states: dict[int, NewStates] = {}
+        for i in mine:
+            r = round_facts(plan, msg.x, t, len(cohort), blocks[i].steps, blocks[i].examples)
+            r = r._replace(gradient=gradients.get(i), cohort_gradient=cohort_gradient)
+            sums[i], states[i] = train_block(plan, blocks[i], msg, self.store, r)
+        self._trained = [
+            (block, rank, states.get(i)) for i, (block, rank) in enumerate(zip(blocks, ranks, strict=True))
+        ]
+        return self._sum(blocks, ranks, sums), cohort_gradient
 
-    def keep(self, task: Task, who: list[int], done: dict[int, Done]) -> None:
+    def accept(self) -> None:
         """The server has accepted the round."""
-        keep_states(self.store, list(done.values()))
-        for work, rank in zip(task.blocks, who, strict=True):
-            self.owner.update(dict.fromkeys(work.clients.tolist(), rank))
+        write_states(self.store, [states for *_, states in self._trained if states is not None])
+        for block, rank, _ in self._trained:
+            self.owner.update(dict.fromkeys(block.clients.tolist(), rank))
+        self._trained = []
+
+    def trained_elsewhere(self, arrived: Tensor) -> list[int]:
+        """Of the clients that arrived, those that another rank has trained."""
+        parts = zip(self._trained, arrived.split([len(block.clients) for block, *_ in self._trained]), strict=True)
+        others = [block.clients[part.numpy()] for (block, rank, _), part in parts if rank != self.group.rank]
+        return [client for clients in others for client in clients.tolist()]
+
+    def models(self, arrived: Tensor | None, x: Vector) -> list[tuple[list[int], Tensor]]:
+        """The models of the clients trained last, at rank 0; `arrived` says there which of them have one."""
+        ranks = [rank for _, rank, _ in self._trained]
+        mine = {i: states.models for i, (*_, states) in enumerate(self._trained) if states is not None}
+        if arrived is None:
+            self.in_block_order(ranks, mine, [])
+            return []
+        parts = arrived.split([len(block.clients) for block, *_ in self._trained])
+        like = [x.expand(int(part.sum()), -1) for part in parts]
+        clients = [block.clients[part.numpy()].tolist() for (block, *_), part in zip(self._trained, parts, strict=True)]
+        return list(zip(clients, self.in_block_order(ranks, mine, like), strict=True))
+
+    def evaluate(self, x: Vector, t: int) -> dict[int, BatchResult]:
+        """The results of all batches, at rank 0."""
+        group, places = self.group, self.evaluation.batches()
+        own = range(group.rank, len(places), group.size)
+        results = evaluate_batches(self.evaluation, x, t, own)
+        if not own and group.rank > 0:
+            return {}
+        if group.rank > 0:
+            packed = torch.cat([torch.cat([r.loss.view(1), r.correct]) for r in results.values()])
+            group.send([torch.tensor([len(r.correct) for r in results.values()]), packed], 0)
+            return {}
+        for rank in range(1, group.size):
+            theirs = range(rank, len(places), group.size)
+            if theirs:
+                (sizes,) = group.receive([torch.empty(len(theirs), dtype=torch.long)], rank)
+                (packed,) = group.receive([torch.empty(int(sizes.sum()) + len(theirs), dtype=torch.float64)], rank)
+                for i, part in zip(theirs, packed.split((sizes + 1).tolist()), strict=True):
+                    results[i] = BatchResult(part[0], part[1:])
+        return results
 
     def rows(self, clients: list[int], x: Vector) -> list[Tensor]:
-        """States of these clients, of whatever rank they are, at rank 0."""
-        initial = self.plan.algorithm.init_client(x)
+        """States of these clients, whichever rank has them, at rank 0."""
+        initial = self.plan.work.algorithm.init_client(x)
         if self.group.rank > 0:
             mine = [client for client in clients if self.owner[client] == self.group.rank]
             if mine:
@@ -142,43 +145,57 @@ class Share:
                     whole[there] = part
         return found
 
-    def _move_states(self, task: Task, who: list[int]) -> None:
+    def _move_states(self, blocks: list[Block], ranks: list[int], x: Vector) -> None:
         """Bring the states of clients to the ranks that train them now; all ranks go through the same list."""
-        initial = self.plan.algorithm.init_client(task.msg.x)
+        initial = self.plan.work.algorithm.init_client(x)
         if not leaves(initial):
             return
         moves: dict[tuple[int, int], list[int]] = {}
-        for work, rank in zip(task.blocks, who, strict=True):
-            for client in work.clients.tolist():
+        for block, rank in zip(blocks, ranks, strict=True):
+            for client in block.clients.tolist():
                 if self.owner.get(client, rank) != rank:
                     moves.setdefault((self.owner[client], rank), []).append(client)
         for (source, to), clients in sorted(moves.items()):
             if self.group.rank == source:
                 # A client whose updates were never finite has been trained here and still has no state.
-                there = torch.tensor([client in self.store for client in clients])
-                self.group.send([there, *leaves(self.store.get(clients, initial))], to)
+                has_state = torch.tensor([client in self.store for client in clients])
+                self.group.send([has_state, *leaves(self.store.get(clients, initial))], to)
                 self.store.remove(clients)
             elif self.group.rank == to:
-                (there,) = self.group.receive([torch.empty(len(clients), dtype=torch.bool)], source)
-                rows = [leaf[there] for leaf in self._receive_rows(len(clients), initial, source)]
-                self.store.put([c for c, has in zip(clients, there, strict=True) if has], with_leaves(initial, rows))
+                (has_state,) = self.group.receive([torch.empty(len(clients), dtype=torch.bool)], source)
+                rows = [leaf[has_state] for leaf in self._receive_rows(len(clients), initial, source)]
+                known = [client for client, has in zip(clients, has_state, strict=True) if has]
+                self.store.put(known, with_leaves(initial, rows))
             self.owner.update(dict.fromkeys(clients, to))
 
     def _receive_rows(self, number: int, initial: Tree, source: int) -> list[Tensor]:
         return self.group.receive([leaf.new_empty(number, *leaf.shape) for leaf in leaves(initial)], source)
 
-    def _cohort_gradient(self, task: Task, who: list[int], gradients: dict[int, Tensor]) -> Vector:
-        sums = {i: gradient_sum(self.plan, task.blocks[i], g) for i, g in gradients.items()}
-        result = torch.empty_like(task.msg.x)
+    def _cohort_gradient(
+        self, blocks: list[Block], ranks: list[int], gradients: dict[int, Tensor], x: Vector
+    ) -> Vector:
+        sums = {i: gradient_sum(self.plan, blocks[i], g) for i, g in gradients.items()}
+        result = torch.empty_like(x)
         if self.group.rank == 0:
-            like = GradientSum(task.msg.x, task.r.lr)
-            result.copy_(mean_gradient(self.in_order(who, sums, [like] * len(who))))
+            like = GradientSum(x, x.new_zeros(()))
+            result.copy_(mean_gradient(self.in_block_order(ranks, sums, [like] * len(ranks))))
         else:
-            self.in_order(who, sums, [])
-        self.group.to_all([result])
+            self.in_block_order(ranks, sums, [])
+        self.group.broadcast([result])
         return result
 
-    def in_order(self, who: list[int], mine: dict[int, Any], like: Sequence[Any]) -> list[Any]:
+    def _sum(self, blocks: list[Block], ranks: list[int], sums: dict[int, BlockSums]) -> BlockSums | None:
+        if self.group.rank > 0:
+            self.in_block_order(ranks, sums, [])
+            return None
+        example = sums[ranks.index(0)]
+        like = [example._replace(arrived=torch.empty(len(block.clients), dtype=torch.bool)) for block in blocks]
+        total: BlockSums | None = None
+        for block in self.in_block_order(ranks, sums, like):
+            total = add(total, block)
+        return total
+
+    def in_block_order(self, ranks: list[int], mine: dict[int, Any], like: Sequence[Any]) -> list[Any]:
         """What the ranks have for each block, at rank 0 in the order of the blocks; `like` gives its structure."""
         if self.group.rank > 0:
             for i in sorted(mine):
@@ -186,19 +203,19 @@ class Share:
             return []
         return [
             mine[i] if rank == 0 else unpacked(self.group.receive(room_for(like[i]), rank), like[i])
-            for i, rank in enumerate(who)
+            for i, rank in enumerate(ranks)
         ]
 
 
-def assignment(blocks: list[Work], ranks: int) -> list[int]:
+def assignment(blocks: list[Block], ranks: int) -> list[int]:
     """Which rank computes each block: the longest first, each to the rank that has least to do."""
     load = [0.0] * ranks
-    who = [0] * len(blocks)
-    steps = [float(work.steps.max()) * len(work.clients) for work in blocks]
+    result = [0] * len(blocks)
+    steps = [float(block.steps.max()) * len(block.clients) for block in blocks]
     for i in sorted(range(len(blocks)), key=lambda i: (-steps[i], i)):
-        who[i] = min(range(ranks), key=lambda rank: (load[rank], rank))
-        load[who[i]] += steps[i]
-    return who
+        result[i] = min(range(ranks), key=lambda rank: (load[rank], rank))
+        load[result[i]] += steps[i]
+    return result
 
 
 def packed(tree: Tree) -> list[Tensor]:
@@ -227,16 +244,13 @@ def by_dtype(values: list[Tensor]) -> list[list[Tensor]]:
     return list(groups.values())
 
 
-# -------------------------------------------------------------------------------------------------------------- rank 0
-
-
-class SharedStore(ClientStore):
+class DistributedStore(ClientStore):
     """The client states of all ranks, as rank 0 sees them."""
 
     def __init__(self, store: ClientStore) -> None:
         super().__init__()
         self.__dict__.update(store.__dict__)
-        self.team: Team | None = None
+        self.cluster: Cluster | None = None
         self.away: set[int] = set()
         """Clients whose state another rank has."""
 
@@ -251,247 +265,135 @@ class SharedStore(ClientStore):
         return [*super().clients, *sorted(self.away)]
 
     def rows(self, clients: Sequence[int]) -> list[Tensor]:
-        if self.team is None or self.away.isdisjoint(clients):
+        if self.cluster is None or self.away.isdisjoint(clients):
             return super().rows(clients)
-        return self.team.fetch(list(clients))
+        return self.cluster.fetch(list(clients))
 
     def put(self, clients: Sequence[int], states: Tree) -> None:
         super().put(clients, states)
         self.away.difference_update(clients)
 
     def remove(self, clients: Sequence[int]) -> None:
-        """They go to another rank; that a checkpoint has yet to save them is not forgotten."""
+        """They go to another rank; that a checkpoint has yet to save them is kept."""
         touched = set(self.touched)
-        self.away.update(client for client in clients if super(SharedStore, self).__contains__(client))
+        self.away.update(client for client in clients if super(DistributedStore, self).__contains__(client))
         super().remove(clients)
         self.touched = touched
 
     def copy(self) -> ClientStore:
-        twin = ClientStore()
-        twin.__dict__.update({name: value for name, value in self.__dict__.items() if name in twin.__dict__})
-        return twin.copy()
+        plain = ClientStore()
+        plain.__dict__.update({name: value for name, value in self.__dict__.items() if name in plain.__dict__})
+        return plain.copy()
 
 
-class Team:
-    """Rank 0 and its workers."""
+class Cluster:
+    """Rank 0: an Executor that shares the blocks with its workers."""
 
-    def __init__(self, plan: RoundPlan, cohort: Schedule, store: ClientStore, x: Vector) -> None:
-        if multiprocessing.current_process().daemon:
-            raise InputError("workers cannot be started from a worker of a multiprocessing pool; use workers=1 there.")
-        self.store = SharedStore(store)
-        self._plan, self._x = plan, x
-        self._busy = False
-        """Whether the workers are in the middle of something."""
-        self._folder = Path(tempfile.mkdtemp(prefix="driftless-"))
+    def __init__(self, workers: int, plan: RoundPlan, cohort: Schedule, evaluation: Evaluation, state: State) -> None:
+        self.store = DistributedStore(state.clients)
+        self._plan, self._x = plan, state.server.x
         self._accepted = False
-        fork = multiprocessing.get_context("fork")
-        self._processes: list[BaseProcess] = []
-        self._causes: list[Connection] = []
-        for rank in range(1, plan.workers):
-            here, there = fork.Pipe(duplex=False)
-            arguments = (self._folder, rank, plan, cohort, store.clients, x, there)
-            process = fork.Process(target=serve, args=arguments, daemon=True, name=f"driftless worker {rank}")
-            process.start()
-            there.close()
-            self._processes.append(process)
-            self._causes.append(here)
-        try:
-            self._share = Share(self._connected(), plan, self.store, store.clients)
-        except BaseException:
-            self._end(kill=True)
-            raise
-        self.store.team = self
+        self._models: list[tuple[list[int], Tensor]] = []
+        self._elsewhere: list[int] = []
+        """Clients that another rank has trained in this round."""
+        known = state.clients.clients
 
-    def carry_out(self, task: Task) -> Finished:
-        plan = self._plan
-        with self._together():
-            self._order(ROUND, task.blocks[0].t)
-            self._share.group.to_all(leaves(task.msg))
-            who, done, cohort_gradient = self._share.train(task)
-            example = next(iter(done.values()))
-            like = [like_outcome(example.outcome, len(work.clients)) for work in task.blocks]
-            outcomes = self._share.in_order(who, {i: block.outcome for i, block in done.items()}, like)
-            models = self._models(task, who, done, outcomes) if plan.keep_models else []
+        def serve(group: Group) -> None:
+            follow(Rank(group, plan, evaluation, ClientStore(), known), cohort, state.server.x)
 
-        def keep() -> None:
-            self._accepted = True
-            self._share.keep(task, who, done)
-            for work, rank, outcome in zip(task.blocks, who, outcomes, strict=True):
-                clients = work.clients[outcome.finite].tolist()
-                if rank > 0 and leaves(plan.algorithm.init_client(self._x)):
-                    self.store.away.update(clients)
-                    self.store.touched.update(clients)
+        self._processes = Processes(workers, serve)
+        self._rank = Rank(self._processes.group, plan, evaluation, self.store, known)
+        self.store.cluster = self
 
-        return Finished(outcomes, models, keep, cohort_gradient)
+    def train(self, msg: Message, cohort: np.ndarray, t: int) -> tuple[BlockSums, OnRequest]:
+        with self._processes.together():
+            self._command(ROUND, t)
+            self._rank.group.broadcast(leaves(msg))
+            total, cohort_gradient = self._rank.train(msg, cohort, t)
+            assert total is not None
+            self._models = self._rank.models(total.arrived, msg.x) if self._plan.keep_models else []
+        self._elsewhere = self._rank.trained_elsewhere(total.arrived)
+        return total, cohort_gradient
 
-    def _models(self, task: Task, who: list[int], done: dict[int, Done], outcomes: list[Outcome]) -> list[Any]:
-        like = [task.msg.x.expand(int(outcome.finite.sum()), -1) for outcome in outcomes]
-        models = self._share.in_order(who, {i: block.models for i, block in done.items()}, like)
-        clients = [work.clients[outcome.finite].tolist() for work, outcome in zip(task.blocks, outcomes, strict=True)]
-        return list(zip(clients, models, strict=True))
+    def accept(self) -> list[tuple[list[int], Tensor]]:
+        self._accepted = True  # the workers read it with the next command
+        if leaves(self._plan.work.algorithm.init_client(self._x)):
+            self.store.away.update(self._elsewhere)
+            self.store.touched.update(self._elsewhere)
+        self._rank.accept()
+        return self._models
+
+    def evaluate(self, x: Vector, t: int) -> dict[str, float]:
+        with self._processes.together():
+            self._command(EVALUATE, t)
+            self._rank.group.broadcast([x])
+            return evaluation_row(self._rank.evaluation, self._rank.evaluate(x, t))
 
     def fetch(self, clients: list[int]) -> list[Tensor]:
         """States of clients of all ranks."""
-        with self._together():
-            self._order(ROWS, len(clients))
-            self._share.group.to_all([torch.tensor(clients)])
-            return self._share.rows(clients, self._x)
+        with self._processes.together():
+            self._command(ROWS, len(clients))
+            self._rank.group.broadcast([torch.tensor(clients)])
+            return self._rank.rows(clients, self._x)
 
-    def _order(self, what: int, number: int) -> None:
-        """Tell the workers what comes, and whether the round before was accepted."""
-        self._share.group.to_all([torch.tensor([what, number, int(self._accepted)])])
+    def _command(self, what: int, number: int) -> None:
+        """Send the workers what comes, and whether the round before was accepted."""
+        self._rank.group.broadcast([torch.tensor([what, number, int(self._accepted)])])
         self._accepted = False
 
     def close(self) -> None:
-        """Bring the clients' states home and let the workers end; in the middle of something, just end them."""
+        """Fetch the clients' states and let the workers end; in the middle of a command, just end them."""
         try:
-            if not self._busy:
-                self._bring_home()
-                self._order(STOP, 0)
+            if not self._processes.busy:
+                self._fetch_all()
+                self._command(STOP, 0)
         finally:
-            self.store.team = None
-            self._end(kill=self._busy)
+            self.store.cluster = None
+            self._processes.end()
 
-    def _bring_home(self) -> None:
+    def _fetch_all(self) -> None:
         away, touched = sorted(self.store.away), set(self.store.touched)
         if away:
             rows = self.fetch(away)
-            self.store.put(away, with_leaves(self._plan.algorithm.init_client(self._x), rows))
+            self.store.put(away, with_leaves(self._plan.work.algorithm.init_client(self._x), rows))
             self.store.touched = touched
-
-    def _end(self, kill: bool) -> None:
-        for process in self._processes:
-            if not kill:
-                process.join(5)
-            if process.is_alive():
-                process.kill()
-            process.join()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _connected(self) -> Group:
-        """Connect in a thread of its own: the wait for a worker that has died would have no end."""
-        found: list[Group | BaseException] = []
-
-        def attempt() -> None:
-            try:
-                found.append(connect(self._folder, 0, self._plan.workers))
-            except BaseException as error:
-                found.append(error)
-
-        thread = threading.Thread(target=attempt, daemon=True)
-        thread.start()
-        while not found:
-            thread.join(0.05)
-            if not found and (died := self._death(wait=0)):
-                raise WorkerDied(died)
-        (group,) = found
-        if isinstance(group, BaseException):
-            raise group
-        return group
-
-    @contextmanager
-    def _together(self) -> Generator[None]:
-        """Something that all ranks do. A lost connection means that a worker has ended; say which one, and why."""
-        self._busy = True
-        try:
-            yield
-        except RuntimeError as error:
-            died = self._death(wait=2)
-            if died is None:
-                raise
-            raise WorkerDied(died) from error
-        self._busy = False
-
-    def _death(self, wait: float) -> str | None:
-        """What ended first: others may only have noticed that. Those that were killed are named before all others."""
-        multiprocessing.connection.wait([process.sentinel for process in self._processes], wait)
-        if wait:
-            time.sleep(0.2)  # the others have noticed by now, too
-        ended = [(rank, p) for rank, p in enumerate(self._processes, 1) if p.exitcode is not None]
-        causes = {rank: self._cause(rank) for rank, _ in ended}
-        killed = [(rank, signal.Signals(-(p.exitcode or 0)).name) for rank, p in ended if (p.exitcode or 0) < 0]
-        total = len(self._processes) + 1
-        if killed:
-            rank, name = killed[0]
-            return f"worker {rank} of {total} has ended: it was killed by {name}; was there enough memory?"
-        own = [(rank, cause) for rank, cause in causes.items() if cause and "Connection closed by peer" not in cause]
-        for rank, cause in own or [(rank, cause) for rank, cause in causes.items() if cause]:
-            return f"worker {rank} of {total} has ended: {cause}"
-        return None
-
-    def _cause(self, rank: int) -> str | None:
-        pipe = self._causes[rank - 1]
-        with suppress(EOFError):
-            return pipe.recv() if pipe.poll() else None
-
-
-def like_outcome(example: Outcome, clients: int) -> Outcome:
-    return example._replace(totals=example.totals.new_empty(3 + clients))
 
 
 @contextmanager
-def team(plan: RoundPlan, cohort: Schedule, store: ClientStore, x: Vector) -> Generator[Team]:
-    together = Team(plan, cohort, store, x)
+def start_cluster(
+    workers: int, plan: RoundPlan, cohort: Schedule, evaluation: Evaluation, state: State
+) -> Generator[Cluster]:
+    cluster = Cluster(workers, plan, cohort, evaluation, state)
     try:
-        yield together
+        yield cluster
     finally:
-        together.close()
+        cluster.close()
 
 
-# ------------------------------------------------------------------------------------------------------- other ranks
-
-
-def serve(
-    folder: Path, rank: int, plan: RoundPlan, cohort: Schedule, known: list[int], x: Vector, cause: Connection
-) -> None:
-    """What a worker does until it is told to stop; what goes wrong is told to rank 0."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # they reach all processes of a terminal or a job: rank 0 decides
-        signal.signal(number, signal.SIG_IGN)
-    end_with_parent()
-    torch.set_num_threads(plan.threads)
-    parent = os.getppid()
-    try:
-        share = Share(connect(folder, rank, plan.workers), plan, ClientStore(), known)
-        work_for(share, plan, cohort, x)
-    except BaseException as error:
-        if os.getppid() == parent:
-            told = str(error)[:LONGEST_CAUSE]
-            if not isinstance(error, InputError):  # whose message says all
-                told = f"{type(error).__name__}: {told}\n{traceback.format_exc()[-LONGEST_CAUSE:]}"
-            cause.send(told)
-        os._exit(1)
-    os._exit(0)  # nothing of the parent's, such as its open files, is to be finished twice
-
-
-def end_with_parent() -> None:
-    """Where the kernel can do it (Linux): no worker is left behind when rank 0 is killed."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def work_for(share: Share, plan: RoundPlan, cohort: Schedule, x: Vector) -> None:
-    group, algorithm = share.group, plan.algorithm
-    message = algorithm.broadcast(algorithm.init_server(x, Facts(plan.layers, plan.federation.clients)))
-    pending: tuple[Task, list[int], dict[int, Done]] | None = None
+def follow(rank: Rank, cohort: Schedule, x: Vector) -> None:
+    """What a worker does: the commands of rank 0, until STOP."""
+    group, work = rank.group, rank.plan.work
+    facts = Facts(work.model.layers, work.federation.clients)
+    like = work.algorithm.broadcast(work.algorithm.init_server(x, facts))
     while True:
-        order = torch.zeros(3, dtype=torch.long)
-        group.to_all([order])
-        what, number, accepted = order.tolist()
-        if accepted and pending is not None:
-            share.keep(*pending)
-        pending = None
+        command = torch.zeros(3, dtype=torch.long)
+        group.broadcast([command])
+        what, number, accepted = command.tolist()
+        if accepted:
+            rank.accept()
         if what == STOP:
             return
         if what == ROWS:
             clients = torch.zeros(number, dtype=torch.long)
-            group.to_all([clients])
-            share.rows(clients.tolist(), x)
-            continue
-        msg = map_leaves(lambda leaf: leaf.clone(memory_format=torch.contiguous_format), message)
-        group.to_all(leaves(msg))
-        task = task_of(plan, msg, cohort.clients(number, plan.federation.clients, plan.seed), number)
-        who, done, _ = share.train(task)
-        share.in_order(who, {i: block.outcome for i, block in done.items()}, [])
-        if plan.keep_models:
-            share.in_order(who, {i: block.models for i, block in done.items()}, [])
-        pending = (task, who, done)
+            group.broadcast([clients])
+            rank.rows(clients.tolist(), x)
+        elif what == EVALUATE:
+            vector = torch.empty_like(x)
+            group.broadcast([vector])
+            rank.evaluate(vector, number)
+        else:
+            msg = map_leaves(lambda leaf: leaf.clone(memory_format=torch.contiguous_format), like)
+            group.broadcast(leaves(msg))
+            rank.train(msg, cohort.clients(number, work.federation.clients, work.seed), number)
+            if rank.plan.keep_models:
+                rank.models(None, x)

@@ -1,8 +1,7 @@
 """Dropout whose mask depends only on a key, so that every engine drops the same units.
 
 torch's own dropout draws from a global generator: under vmap, or with another order of clients, the masks would differ.
-Here the mask is a hash of (key, position). The engine gives each client, round and step its own key, as a buffer that
-`functional_call` replaces.
+Here the mask is a hash of (key, position), and the engine gives each client, round and step its own key.
 """
 
 from __future__ import annotations
@@ -44,39 +43,38 @@ def keyed_uniform(key: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
 class KeyedDropout(nn.Module):
     """Replaces `nn.Dropout` in the engine's copy of a model."""
 
-    key: Tensor
-
     def __init__(self, p: float, layer: int) -> None:
         super().__init__()
         self.p = p
         self.layer = layer
-        self.calls = 0
+        self._key: Tensor | None = None
+        self._calls = 0
         """Uses in this forward pass: a module that is used twice drops other units the second time."""
-        self.register_buffer("key", torch.zeros((), dtype=torch.long))
+
+    def start(self, key: Tensor | None) -> None:
+        """A new forward pass; without a key nothing is dropped."""
+        self._key, self._calls = key, 0
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if not self.training or self.p == 0:
+        if not self.training or self.p == 0 or self._key is None:
             return inputs
         if self.p == 1:
             return torch.zeros_like(inputs)
-        key = fold(fold(self.key, self.layer), self.calls)
-        self.calls += 1
+        key = fold(fold(self._key, self.layer), self._calls)
+        self._calls += 1
         keep = keyed_uniform(key, inputs.shape, inputs.dtype) >= self.p
         return inputs * keep / (1 - self.p)
 
 
-def with_keyed_dropout(module: nn.Module) -> dict[str, KeyedDropout]:
-    """Replace every `nn.Dropout` of the module in place; return the new ones by the names of their key buffers.
+def with_keyed_dropout(module: nn.Module) -> list[KeyedDropout]:
+    """Replace every `nn.Dropout` of the module in place, and return the new ones.
 
     A dropout that stands in several places of the module stays one module.
     """
     twins: dict[nn.Module, KeyedDropout] = {}
-    keys: dict[str, KeyedDropout] = {}
     for name, part in list(module.named_modules(remove_duplicate=False)):
         if type(part) is nn.Dropout:
             twin = twins.setdefault(part, KeyedDropout(part.p, len(twins)))
             parent, _, attribute = name.rpartition(".")
             setattr(module.get_submodule(parent), attribute, twin)
-            if twin not in keys.values():
-                keys[f"{name}.key"] = twin
-    return keys
+    return list(twins.values())

@@ -1,8 +1,9 @@
-"""Loss and accuracy of a vector on a data set, in large batches."""
+"""Losses and accuracies of a vector on the data sets of a federation, in large batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,36 +12,87 @@ from torch import Tensor
 from driftless.algorithm import Vector
 from driftless.data.federation import Federation
 from driftless.engine.flat import FlatModel
-from driftless.engine.losses import Loss, right
+from driftless.engine.losses import Loss, correct
+from driftless.random import torch_stream
 
 EVALUATION_BATCH = 2048
+PERCENTILES = (5, 25, 50, 75, 95)
+
+
+class Evaluation(NamedTuple):
+    """What is evaluated: the same for all rounds of a run."""
+
+    model: FlatModel
+    loss: Loss
+    federation: Federation
+    seed: int
+
+    @property
+    def data(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """The data sets that are there: test set, clients' own test data, held-out validation clients."""
+        federation = self.federation
+        sets = {"client_test": federation.client_test, "validation": federation.validation}
+        found = {name: (part.inputs, part.targets) for name, part in sets.items() if part is not None}
+        return found if federation.test is None else {"test": federation.test, **found}
+
+    def batches(self) -> list[tuple[str, int]]:
+        """Data set and first example of every batch."""
+        return [(name, i) for name, data in self.data.items() for i in range(0, len(data[0]), EVALUATION_BATCH)]
+
+
+class BatchResult(NamedTuple):
+    loss: Tensor
+    """Summed over the examples."""
+    correct: Tensor
+    """How much of each example is classified correctly; empty for regression."""
 
 
 @torch.no_grad()
-def accuracy_by_client(model: FlatModel, x: Vector, clients: Federation) -> np.ndarray:
+def evaluate_batches(of: Evaluation, x: Vector, t: int, batches: Iterable[int]) -> dict[int, BatchResult]:
+    """The results of these batches of `of.batches()`; several processes may share them."""
+    of.model.resident.load(x)
+    data, places = of.data, of.batches()
+    results: dict[int, BatchResult] = {}
+    for i in batches:
+        name, first = places[i]
+        inputs, targets = (part[first : first + EVALUATION_BATCH] for part in data[name])
+        with torch_stream(of.seed, "evaluate", t, i):
+            outputs = of.model.resident.evaluate(inputs)
+            loss = of.loss(outputs, targets).double() * len(targets)
+        results[i] = BatchResult(loss, correct(outputs, targets).double())
+    return results
+
+
+def evaluation_row(of: Evaluation, results: dict[int, BatchResult]) -> dict[str, float]:
+    """test_loss and test_accuracy, validation_*; test_p5 ... test_p95, percentiles of the accuracy over test clients.
+
+    Accuracies only for labels. Clients that never train are test clients too; a client's own test data come first.
+    """
+    federation, places = of.federation, of.batches()
+    parts = {name: [results[i] for i, (at, _) in enumerate(places) if at == name] for name in of.data}
+    row: dict[str, float] = {}
+    for name in ("test", "validation"):
+        if name in parts:
+            number = len(of.data[name][0])
+            each = torch.cat([part.correct for part in parts[name]])
+            row[f"{name}_loss"] = float(sum(part.loss for part in parts[name])) / number
+            if each.numel():
+                row[f"{name}_accuracy"] = float(each.sum()) / number
+    test_clients, name = federation.client_test, "client_test"
+    if test_clients is None:
+        test_clients, name = federation.validation, "validation"
+    if test_clients is not None:
+        accuracies = accuracy_by_client(torch.cat([part.correct for part in parts[name]]), test_clients)
+        if len(accuracies):
+            row |= {f"test_p{p}": float(np.percentile(accuracies, p)) for p in PERCENTILES}
+    return row
+
+
+def accuracy_by_client(each: Tensor, clients: Federation) -> np.ndarray:
     """The accuracy on each client's own examples, of the clients that have some; empty for regression."""
-    each = torch.cat([right(*batch).double() for batch in in_batches(model, x, (clients.inputs, clients.targets))])
     if each.numel() == 0:
         return np.zeros(0)
     total = np.concatenate([[0.0], each.cumsum(0).numpy()])
     sizes = clients.sizes
     sums = total[clients.offsets[1:]] - total[clients.offsets[:-1]]
     return sums[sizes > 0] / sizes[sizes > 0]
-
-
-@torch.no_grad()
-def evaluate(model: FlatModel, loss: Loss, x: Vector, data: tuple[Tensor, Tensor]) -> dict[str, float]:
-    """{"loss": ..., "accuracy": ...}; accuracy only for labels."""
-    totals: dict[str, float] = {"loss": 0.0}
-    for outputs, targets in in_batches(model, x, data):
-        totals["loss"] += float(loss(outputs, targets)) * len(targets)
-        each = right(outputs, targets).double()
-        if each.numel():
-            totals["accuracy"] = totals.get("accuracy", 0.0) + float(each.sum())
-    return {name: total / len(data[0]) for name, total in totals.items()}
-
-
-def in_batches(model: FlatModel, x: Vector, data: tuple[Tensor, Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Outputs and targets, a large batch at a time."""
-    for inputs, targets in zip(*(part.split(EVALUATION_BATCH) for part in data), strict=True):
-        yield model.evaluate(x, inputs), targets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm  # pyright: ignore[reportPrivateUsage]
 
 from driftless.engine.dropout import with_keyed_dropout
+from driftless.engine.resident import ResidentModule
 from driftless.errors import InputError
 
 Parameters = dict[str, Tensor]
@@ -25,25 +27,25 @@ class FlatModel:
 
     def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
         refuse_batch_statistics(module)
-        self.description = repr(module)
-        self._train = copy.deepcopy(module).to(dtype).train()
-        self._keys = with_keyed_dropout(self._train)
-        # The evaluation copy shares every tensor with the training copy.
-        shared = {id(t): t for t in (*self._train.parameters(), *self._train.buffers())}
-        self._eval = copy.deepcopy(self._train, shared).eval()
-        parameters = {name: p for name, p in self._train.named_parameters() if p.requires_grad}
-        if not parameters:
-            raise InputError("the model has no trainable parameter; give one with requires_grad=True.")
-        self.names = tuple(parameters)
-        self._shapes = [p.shape for p in parameters.values()]
-        ends = torch.tensor([p.numel() for p in parameters.values()]).cumsum(0).tolist()
+        self._module = in_dtype(copy.deepcopy(module), dtype).train()
+        self._dropouts = with_keyed_dropout(self._module)
+        trainable = {name: p for name, p in self._module.named_parameters() if p.requires_grad}
+        refuse_parameters(trainable)
+        self.names = tuple(trainable)
+        self._shapes = [p.shape for p in trainable.values()]
+        ends = torch.tensor([p.numel() for p in trainable.values()]).cumsum(0).tolist()
         self.layers = tuple(slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))
         self.size: int = ends[-1]
-        self.initial = torch.cat([p.detach().flatten() for p in parameters.values()])
+        self.initial = torch.cat([p.detach().flatten() for p in trainable.values()])
 
     @property
     def uses_dropout(self) -> bool:
-        return bool(self._keys)
+        return bool(self._dropouts)
+
+    @cached_property
+    def resident(self) -> ResidentModule:
+        """The same module for ordinary PyTorch."""
+        return ResidentModule(self._module, self._dropouts, self.initial, self.layers)
 
     def parameters(self, x: Tensor) -> Parameters:
         """The vector's slices, as views."""
@@ -51,20 +53,44 @@ class FlatModel:
         return {name: x[layer].view(shape) for name, layer, shape in parts}
 
     def train(self, parameters: Parameters, inputs: Tensor, key: Tensor | None) -> Tensor:
-        """Outputs in training mode; `key` decides what dropout drops."""
-        for dropout in self._keys.values():
-            dropout.calls = 0
-        keys = {} if key is None else dict.fromkeys(self._keys, key)
-        return functional_call(self._train, {**parameters, **keys}, (inputs,))
+        """Outputs in training mode as a pure function, which vmap can lift; `key` decides what dropout drops."""
+        if not self._module.training:
+            self._module.train()
+        for dropout in self._dropouts:
+            dropout.start(key)
+        return functional_call(self._module, parameters, (inputs,))
 
-    def evaluate(self, x: Tensor, inputs: Tensor) -> Tensor:
-        return functional_call(self._eval, self.parameters(x), (inputs,))
+    def kinds_of_layers(self) -> set[type[nn.Module]]:
+        return {type(part) for part in self._module.modules()}
 
     def fill(self, module: nn.Module, x: Tensor) -> nn.Module:
         """A copy of the user's module with the vector's values."""
-        result = copy.deepcopy(module).to(x.dtype)
-        result.load_state_dict(self.parameters(x), strict=False)
+        result = in_dtype(copy.deepcopy(module), x.dtype)
+        own = dict(result.named_parameters())
+        with torch.no_grad():
+            for name, values in self.parameters(x).items():
+                own[name].copy_(values)
         return result
+
+
+def in_dtype(module: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """The module with its real parameters and buffers in this dtype; `Module.to` would drop imaginary parts."""
+    for value in (*module.parameters(), *module.buffers()):
+        if value.is_floating_point():
+            value.data = value.data.to(dtype)
+    return module
+
+
+def refuse_parameters(trainable: dict[str, nn.Parameter]) -> None:
+    if not trainable:
+        raise InputError("the model has no trainable parameter; give one with requires_grad=True.")
+    strange = {name: p for name, p in trainable.items() if p.is_complex() or p.layout != torch.strided}
+    for name, p in strange.items():
+        kind = f"{p.dtype}" if p.is_complex() else f"{p.layout}"
+        raise InputError(
+            f"the model's parameter '{name}' is {kind}, and the flat vector of a model holds dense real numbers only; "
+            "for complex ones use two real parameters and torch.complex."
+        )
 
 
 def refuse_batch_statistics(module: nn.Module) -> None:

@@ -6,10 +6,19 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple, overload
 
 from driftless.algorithm import Server, Vector
+from driftless.engine.state import State
+
+
+class Event(NamedTuple):
+    """Something that a user should see."""
+
+    round: int
+    what: str
+    clients: tuple[int, ...] = ()
 
 
 class Record(NamedTuple):
-    """One round, as `on_round` gets it."""
+    """One round, as `on_round` and callbacks get it."""
 
     round: int
     x: Vector
@@ -18,14 +27,13 @@ class Record(NamedTuple):
     """The mean of the round's client models, as far as the server can know it."""
     server: Server
     metrics: Mapping[str, float]
-
-
-class Event(NamedTuple):
-    """Something a user should hear about."""
-
-    round: int
-    what: str
-    clients: tuple[int, ...] = ()
+    """The round's row of the history."""
+    cohort: tuple[int, ...]
+    """The clients that took part."""
+    events: tuple[Event, ...]
+    """Clients left out and rounds lost."""
+    state: State
+    """Everything that the next round needs."""
 
 
 class History:

@@ -1,7 +1,4 @@
-"""Local training of ONE client, as pure functions: begin, a step for each minibatch, finish.
-
-This is the specification; runners.py carries it out, for one client after the other or for many at once.
-"""
+"""Local training of ONE client: its settings, and a local step as a pure function, which block.py lifts with vmap."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from torch.func import grad_and_value
 from driftless.algorithm import Algorithm, Client, Local, Message, Round, Step, Upload, Vector
 from driftless.engine import augment
 from driftless.engine.flat import FlatModel, Parameters
-from driftless.engine.losses import Loss, right, weighted
+from driftless.engine.losses import Loss, correct, weighted
 from driftless.errors import InputError, check_choice, check_range, unknown
 
 LAST_BATCH = ("short", "bootstrap", "drop")
@@ -102,24 +99,23 @@ class Batch(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a gradient saw on the way: diagnostics for free."""
+    """By-products of a gradient."""
 
     loss: Tensor
     """The mean over the batch."""
     correct: Tensor
-    """How many examples of the batch the model classified correctly; not a number for regression."""
+    """How many examples of the batch were classified correctly; not a number for regression."""
 
 
 Gradient = Callable[[Vector, Batch], tuple[Vector, Seen]]
-"""(vector, batch) -> (gradient, what was seen)."""
-
-
-# Both gradients differentiate by the slices of the vector, not through them: the backward of a slice would fill a whole
-# vector for each.
+"""(vector, batch) -> (gradient, by-products)."""
 
 
 def loss_gradient(model: FlatModel, loss: Loss) -> Gradient:
-    """The gradient of the mean loss on a batch, in a way that vmap can lift."""
+    """The gradient of the mean loss on a batch, in a way that vmap can lift.
+
+    It is taken by the slices of the vector, not through them: the backward of a slice would fill a whole vector.
+    """
     gradient = grad_and_value(partial(batch_loss, model, loss), has_aux=True)
 
     def at(y: Vector, batch: Batch) -> tuple[Vector, Seen]:
@@ -129,34 +125,31 @@ def loss_gradient(model: FlatModel, loss: Loss) -> Gradient:
     return at
 
 
-def plain_gradient(model: FlatModel, loss: Loss) -> Gradient:
-    """The same for one client by ordinary backpropagation, which has fused layers (LSTM) that the other one lacks."""
-
-    def at(y: Vector, batch: Batch) -> tuple[Vector, Seen]:
-        with torch.enable_grad():
-            parameters = {name: part.detach().requires_grad_() for name, part in model.parameters(y).items()}
-            value, correct = batch_loss(model, loss, parameters, batch)
-            g = torch.autograd.grad(value, list(parameters.values()), materialize_grads=True)
-        return torch.cat([part.flatten() for part in g]), Seen(value.detach(), correct.detach())
-
-    return at
-
-
 def batch_loss(model: FlatModel, loss: Loss, parameters: Parameters, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The mean loss, and how many examples are right."""
+    """The mean loss, and how many examples are classified correctly."""
     outputs = model.train(parameters, batch.inputs, batch.key)
     if batch.weights is None:
         value = loss(outputs, batch.targets)
     else:
         value = weighted(loss, outputs, batch.targets, batch.weights)
-    return value, number_right(outputs, batch)
+    return value, number_correct(outputs, batch)
 
 
-def number_right(outputs: Tensor, batch: Batch) -> Tensor:
-    each = right(outputs, batch.targets)
+def number_correct(outputs: Tensor, batch: Batch) -> Tensor:
+    each = correct(outputs, batch.targets)
     if each.numel() == 0:
         return outputs.new_full((), torch.nan)
     return (each if batch.weights is None else each * batch.weights).sum()
+
+
+def regularised(g: Vector, y: Vector, training: LocalTraining) -> Vector:
+    """The gradient that algorithms see: clipped, then with weight decay."""
+    clip_norm, weight_decay = training.clip_norm, training.weight_decay
+    if clip_norm is not None:
+        norm = g.norm()
+        above = norm > clip_norm
+        g = g * torch.where(above, clip_norm / torch.where(above, norm, 1.0), 1.0)
+    return g + weight_decay * y if weight_decay else g
 
 
 class Progress(NamedTuple):
@@ -183,8 +176,12 @@ class LocalStep(NamedTuple):
 
     def __call__(self, now: Progress, batch: Batch, msg: Message, client: Client, r: Round) -> Progress:
         """y <- y - lr * d."""
-        g, seen = self.at(now.y, batch)
-        g_x = self.at(msg.x, batch)[0] if self.algorithm.anchor_gradient else None
+        again = batch._replace(inputs=batch.inputs.clone()) if self.algorithm.anchor_gradient else batch
+        g, seen = self.gradient(now.y, batch)  # may write over the inputs of the batch
+        g = regularised(g, now.y, self.training)
+        g_x = None
+        if self.algorithm.anchor_gradient:
+            g_x = regularised(self.gradient(msg.x, again)[0], msg.x, self.training)
         d, local = self.algorithm.direction(Step(g, now.y, g_x), now.local, msg, client, r)
         y = torch.addcmul(now.y, d, r.lr, value=-1)  # one pass over the memory
         return Progress(y, local, now.loss + seen.loss, now.correct + seen.correct)
@@ -192,22 +189,9 @@ class LocalStep(NamedTuple):
     def finish(self, now: Progress, msg: Message, client: Client, r: Round) -> tuple[Upload, Client]:
         return self.algorithm.upload(now.y, now.local, msg, client, r)
 
-    def at(self, y: Vector, batch: Batch) -> tuple[Vector, Seen]:
-        g, seen = self.gradient(y, batch)
-        return self.regularise(g, y), seen
-
     def accumulate(self, total: Vector, x: Vector, chunk: Batch, share: Tensor) -> Vector:
         """A full-batch gradient, chunk by chunk: `share` of the client's examples are in this one."""
         return total + self.gradient(x, chunk)[0] * share
-
-    def regularise(self, g: Vector, y: Vector) -> Vector:
-        """The gradient that algorithms see: clipped, then with weight decay."""
-        clip_norm, weight_decay = self.training.clip_norm, self.training.weight_decay
-        if clip_norm is not None:
-            norm = g.norm()
-            above = norm > clip_norm
-            g = g * torch.where(above, clip_norm / torch.where(above, norm, 1.0), 1.0)
-        return g + weight_decay * y if weight_decay else g
 
 
 class Trained(NamedTuple):

@@ -50,19 +50,13 @@ def weighted(loss: Loss, outputs: Tensor, targets: Tensor, weights: Tensor) -> T
     return (each * weights).sum() / weights.sum()
 
 
-def is_mean_over_examples(loss: Loss, outputs: Tensor, targets: Tensor) -> bool:
-    """False for a loss with class weights or ignored labels: padding could not be taken out of such a batch."""
-    each = torch.stack([loss(outputs[i : i + 1], targets[i : i + 1]) for i in range(len(outputs))])
-    return bool(torch.isclose(loss(outputs, targets), each.mean(), rtol=1e-4, atol=1e-6))
-
-
-def right(outputs: Tensor, targets: Tensor) -> Tensor:
+def correct(outputs: Tensor, targets: Tensor) -> Tensor:
     """How much of each example is classified correctly: 0 or 1, a share for a sequence; empty for numbers."""
-    found = hits(outputs, targets).to(outputs.dtype)
+    found = matches(outputs, targets).to(outputs.dtype)
     return found.flatten(1).mean(1) if found.dim() > 1 else found
 
 
-def hits(outputs: Tensor, targets: Tensor) -> Tensor:
+def matches(outputs: Tensor, targets: Tensor) -> Tensor:
     """Where the largest output is the label; empty when the targets are numbers or not one label per output."""
     if targets.is_floating_point() or outputs.dim() != targets.dim() + 1 or outputs.shape[-1] == 1:
         return targets.new_zeros(0, dtype=torch.bool)

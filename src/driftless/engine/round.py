@@ -1,48 +1,62 @@
-"""One round: sample -> broadcast -> blocks -> weighted sums -> update.
+"""One round: broadcast -> blocks -> weighted sums -> update.
 
-Blocks are summed in block order, so neither the order of the cohort nor who computed a block changes the result. A
-round is a transaction: client states are written only when the server has accepted the round.
+Blocks are summed in block order, so neither the order of the cohort nor which process computed a block changes the
+result. A round is a transaction: client states are written only when the server has accepted the round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from driftless.algorithm import Algorithm, Client, Message, OnRequest, Round, Server, Upload, Vector
-from driftless.data.federation import Federation
 from driftless.engine.batches import steps_of
-from driftless.engine.block import Runner, Work
 from driftless.engine.clients import ClientStore
-from driftless.engine.local import LocalTraining, Trained
-from driftless.engine.outcome import Arrived, Outcome, finite_rows, outcome_of, weights_of
+from driftless.engine.evaluate import Evaluation, evaluate_batches, evaluation_row
+from driftless.engine.local import Trained
+from driftless.engine.minibatches import Block, Workload
+from driftless.engine.sums import BlockSums, add, finite_rows, means_of, row_of, sums_of, weights_of
 from driftless.engine.tree import Tree, leaves, map_leaves
-from driftless.random import torch_stream
 
 
-class Task(NamedTuple):
-    """What clients do in a round."""
+class Trainer(Protocol):
+    """Trains the clients of a block: single.py or block.py."""
 
-    msg: Message
-    r: Round
-    blocks: list[Work]
+    @property
+    def work(self) -> Workload: ...
+
+    def gradients(self, block: Block, x: Vector) -> Tensor: ...
+
+    def train(self, block: Block, msg: Message, states: Client, r: Round) -> Trained: ...
 
 
-class Finished(NamedTuple):
-    """What became of a task."""
+@dataclass(frozen=True)
+class RoundPlan:
+    """How the rounds of a run are computed."""
 
-    outcomes: list[Outcome]
-    """In the order of the blocks."""
-    models: list[tuple[list[int], Tensor]]
-    """The clients' models, if they are kept."""
-    keep: Callable[[], None]
-    """Write the clients' new states; without it they stay as they were."""
-    cohort_gradient: OnRequest = None
+    trainer: Trainer
+    weighting: str
+    block_size: int
+    keep_models: bool
+    """Whether the clients' models are needed after the round (inference = clients)."""
+
+    @property
+    def work(self) -> Workload:
+        return self.trainer.work
+
+
+class NewStates(NamedTuple):
+    """Of a block that has been trained, to be written if the server accepts the round."""
+
+    clients: list[int]
+    """Without those whose update is not finite."""
+    states: Client
+    models: Tensor
+    """[clients, P] if they are kept, else empty."""
 
 
 class RoundResult(NamedTuple):
@@ -50,136 +64,123 @@ class RoundResult(NamedTuple):
     """None when the round is lost: no client, or not the server, came to a finite result."""
     aggregate: Vector | None
     """Mean of the client models as far as the server can know it."""
-    metrics: dict[str, float]
-    skipped: list[int]
-    finished: Finished
+    row: dict[str, float]
+    left_out: list[int]
+    """Clients whose update was not finite."""
 
 
-@dataclass(frozen=True)
-class RoundPlan:
-    """What is fixed for a whole run."""
+class Executor(Protocol):
+    """Trains the blocks of a round: in this process (below), or in several (cluster.py)."""
 
-    runner: Runner
-    federation: Federation
-    training: LocalTraining
-    weighting: str
-    block_size: int
-    layers: tuple[slice, ...]
-    seed: int
-    keep_models: bool
-    """Whether the clients' models are needed after the round (inference = clients)."""
-    threads: int
-    """Of each process."""
-    workers: int = 1
-    compiled: bool = False
-    notices: tuple[str, ...] = ()
-    """What a user should hear before the run."""
+    def train(self, msg: Message, cohort: np.ndarray, t: int) -> tuple[BlockSums, OnRequest]:
+        """The sums over the cohort, and the cohort's mean full-batch gradient if the algorithm asks for it."""
+        ...
 
-    @property
-    def algorithm(self) -> Algorithm:
-        return self.runner.facts.step.algorithm
+    def accept(self) -> list[tuple[list[int], Tensor]]:
+        """Write the new states of the clients that were trained last; returns their models if these are kept."""
+        ...
+
+    def evaluate(self, x: Vector, t: int) -> dict[str, float]:
+        """Losses and accuracies of a model, as columns of the row of round t."""
+        ...
 
 
-class Crew(Protocol):
-    """Who carries a task out: this process alone, or with workers (workers.py)."""
-
-    def carry_out(self, task: Task) -> Finished: ...
-
-
-def run_round(
-    plan: RoundPlan, algorithm: Algorithm, server: Server, crew: Crew, cohort: np.ndarray, t: int
+def play_round(
+    plan: RoundPlan, algorithm: Algorithm, server: Server, executor: Executor, cohort: np.ndarray, t: int
 ) -> RoundResult:
     """`algorithm` is the run's, with the server learning rate of this round."""
-    task = task_of(plan, algorithm.broadcast(server), cohort, t)
-    finished = crew.carry_out(task)
-    arrived = Arrived()
-    for work, outcome in zip(task.blocks, finished.outcomes, strict=True):
-        arrived.add(work, outcome)
-
-    sent = traffic(task.msg, finished.outcomes[0].uploads, len(cohort), algorithm)
-    lost = RoundResult(None, None, sent, arrived.skipped, finished)
-    if arrived.count == 0:
-        return lost
-    mean, facts = arrived.means(algorithm.uniform)
-    r = task.r._replace(steps=facts.steps, examples=facts.examples, cohort=arrived.count)
-    r = r._replace(cohort_gradient=finished.cohort_gradient)
-    new_server = algorithm.update(server, mean, r)
+    msg = algorithm.broadcast(server)
+    total, cohort_gradient = executor.train(msg, cohort, t)
+    row = traffic(msg, total.uploads, len(cohort), algorithm)
+    left_out = in_blocks(plan, cohort)[~total.arrived.numpy()].tolist()
+    if total.number == 0:
+        return RoundResult(None, None, row, left_out)
+    mean, metrics = means_of(total, algorithm.uniform)
+    r = round_facts(plan, msg.x, t, total.number, metrics.steps, metrics.examples)
+    new_server = algorithm.update(server, mean, r._replace(cohort_gradient=cohort_gradient))
     # Numbers that are not vectors may be infinite on purpose: "the lowest so far" before there is one.
     if not all(bool(torch.isfinite(leaf).all()) for leaf in leaves(new_server) if leaf.dim()):
-        return lost
+        return RoundResult(None, None, row, left_out)
     own = {name: float(value) for name, value in algorithm.diagnostics(new_server, mean).items()}
-    metrics = sent | arrived.metrics(mean, facts) | own
-    return RoundResult(new_server, task.msg.x + mean.delta, metrics, arrived.skipped, finished)
+    return RoundResult(new_server, msg.x + mean.delta, row | row_of(total, mean, metrics) | own, left_out)
 
 
-def task_of(plan: RoundPlan, msg: Message, cohort: np.ndarray, t: int) -> Task:
-    x: Vector = msg.x
-    lr = x.new_tensor(plan.training.lr_at(t))
-    r = Round(x.new_tensor(t), lr, x, x, len(cohort), plan.federation.clients, plan.layers)
-    return Task(msg, r, list(work_of(plan, cohort, t, x.dtype)))
+def round_facts(plan: RoundPlan, x: Vector, t: int, cohort: int, steps: Tensor, examples: Tensor) -> Round:
+    """`steps` and `examples`: means over the cohort for the server, a number for each client of a block."""
+    lr = x.new_tensor(plan.work.training.lr_at(t))
+    clients = plan.work.federation.clients
+    return Round(x.new_tensor(t), lr, steps, examples, cohort, clients, plan.work.model.layers)
 
 
-class Alone:
+class InProcess:
     """All blocks in this process, one after the other."""
 
-    def __init__(self, plan: RoundPlan, store: ClientStore) -> None:
-        self._plan, self._store = plan, store
+    def __init__(self, plan: RoundPlan, store: ClientStore, evaluation: Evaluation) -> None:
+        self._plan, self._store, self._evaluation = plan, store, evaluation
+        self._trained: list[NewStates] = []
 
-    def carry_out(self, task: Task) -> Finished:
-        plan, r = self._plan, task.r
-        gradients: list[Tensor | None] = [None] * len(task.blocks)
-        if plan.algorithm.full_gradient == "before":
-            gradients = [full_gradients(plan, work, task.msg.x) for work in task.blocks]
-            sums = [gradient_sum(plan, work, g) for work, g in zip(task.blocks, gradients, strict=True)]
-            r = r._replace(cohort_gradient=mean_gradient(sums))
-        done = [
-            train_block(plan, work, task.msg, self._store, r._replace(gradient=gradient))
-            for work, gradient in zip(task.blocks, gradients, strict=True)
-        ]
-        models = [(block.clients, block.models) for block in done] if plan.keep_models else []
-        return Finished(
-            [block.outcome for block in done], models, lambda: keep_states(self._store, done), r.cohort_gradient
-        )
+    def train(self, msg: Message, cohort: np.ndarray, t: int) -> tuple[BlockSums, OnRequest]:
+        plan = self._plan
+        blocks = blocks_of(plan, cohort, t, msg.x.dtype)
+        gradients: list[Tensor | None] = [None] * len(blocks)
+        cohort_gradient: OnRequest = None
+        if plan.work.algorithm.full_gradient == "before":
+            of_blocks = [plan.trainer.gradients(block, msg.x) for block in blocks]
+            sums = [gradient_sum(plan, block, g) for block, g in zip(blocks, of_blocks, strict=True)]
+            gradients, cohort_gradient = [*of_blocks], mean_gradient(sums)
+        total, self._trained = None, []
+        for block, gradient in zip(blocks, gradients, strict=True):
+            r = round_facts(plan, msg.x, t, len(cohort), block.steps, block.examples)
+            r = r._replace(gradient=gradient, cohort_gradient=cohort_gradient)
+            sums, states = train_block(plan, block, msg, self._store, r)
+            total = add(total, sums)
+            self._trained.append(states)
+        assert total is not None
+        return total, cohort_gradient
+
+    def accept(self) -> list[tuple[list[int], Tensor]]:
+        write_states(self._store, self._trained)
+        return [(block.clients, block.models) for block in self._trained] if self._plan.keep_models else []
+
+    def evaluate(self, x: Vector, t: int) -> dict[str, float]:
+        every = range(len(self._evaluation.batches()))
+        return evaluation_row(self._evaluation, evaluate_batches(self._evaluation, x, t, every))
 
 
-class Done(NamedTuple):
-    """A block whose clients have trained; clients whose update is not finite are left out."""
+def blocks_of(plan: RoundPlan, cohort: np.ndarray, t: int, dtype: torch.dtype) -> list[Block]:
+    """The cohort in blocks of equal sizes, as far as that is possible."""
+    blocks: list[Block] = []
+    for clients in np.array_split(in_blocks(plan, cohort), -(-len(cohort) // plan.block_size)):
+        examples = plan.work.federation.sizes[clients]
+        steps = steps_of(plan.work.training, examples)
+        blocks.append(Block(t, clients, torch.from_numpy(steps).to(dtype), torch.from_numpy(examples).to(dtype)))
+    return blocks
 
-    outcome: Outcome
-    clients: list[int]
-    states: Client
-    models: Tensor
+
+def in_blocks(plan: RoundPlan, cohort: np.ndarray) -> np.ndarray:
+    """The cohort by the number of steps, then examples, then client: those of a block finish at about the same time."""
+    examples = plan.work.federation.sizes[cohort]
+    return cohort[np.lexsort((cohort, examples, steps_of(plan.work.training, examples)))]
 
 
-def train_block(plan: RoundPlan, work: Work, msg: Message, store: ClientStore, r: Round) -> Done:
-    states = store.get(work.clients.tolist(), plan.algorithm.init_client(msg.x))
-    with torch_stream(plan.seed, "train", work.t, int(work.clients[0])):
-        trained = plan.runner.train(work, msg, states, r)
+def train_block(
+    plan: RoundPlan, block: Block, msg: Message, store: ClientStore, r: Round
+) -> tuple[BlockSums, NewStates]:
+    algorithm = plan.work.algorithm
+    states = store.get(block.clients.tolist(), algorithm.init_client(msg.x))
+    trained = plan.trainer.train(block, msg, states, r)
     finite = finite_rows((trained.upload, trained.client))
-    kept_work, kept = (work, trained) if bool(finite.all()) else keep(work, trained, finite)
-    outcome = outcome_of(kept_work, kept, finite, plan.weighting, plan.algorithm.uniform)
-    models = kept.y if plan.keep_models else kept.y[:0].clone()  # a view would keep the memory
-    return Done(outcome, kept_work.clients.tolist(), kept.client, models)
+    if not bool(finite.all()):
+        trained = map_leaves(lambda leaf: leaf[finite], trained)
+        block = Block(block.t, block.clients[finite.numpy()], block.steps[finite], block.examples[finite])
+    sums = sums_of(block, trained, finite, plan.weighting, algorithm.uniform)
+    models = trained.y if plan.keep_models else trained.y[:0].clone()  # a view would keep the memory
+    return sums, NewStates(block.clients.tolist(), trained.client, models)
 
 
-def keep_states(store: ClientStore, done: list[Done]) -> None:
-    for block in done:
+def write_states(store: ClientStore, trained: list[NewStates]) -> None:
+    for block in trained:
         store.put(block.clients, block.states)
-
-
-def work_of(plan: RoundPlan, cohort: np.ndarray, t: int, dtype: torch.dtype) -> Iterator[Work]:
-    """The cohort in blocks, ordered by the number of steps (then by client) so that little is masked."""
-    examples = plan.federation.sizes[cohort]
-    steps = steps_of(plan.training, examples)
-    order = np.lexsort((cohort, examples, steps))
-    for start in range(0, len(order), plan.block_size):
-        part = order[start : start + plan.block_size]
-        yield Work(t, cohort[part], torch.from_numpy(steps[part]).to(dtype), torch.from_numpy(examples[part]).to(dtype))
-
-
-def full_gradients(plan: RoundPlan, work: Work, x: Vector) -> Tensor:
-    with torch_stream(plan.seed, "full-gradient", work.t, int(work.clients[0])):
-        return plan.runner.gradients(work, x)
 
 
 class GradientSum(NamedTuple):
@@ -187,10 +188,10 @@ class GradientSum(NamedTuple):
     weight: Tensor
 
 
-def gradient_sum(plan: RoundPlan, work: Work, gradients: Any) -> GradientSum:
+def gradient_sum(plan: RoundPlan, block: Block, gradients: Tensor) -> GradientSum:
     """Of the clients whose gradient is finite."""
     finite = torch.isfinite(gradients).all(1)
-    weights = weights_of(plan.weighting, work) * finite
+    weights = weights_of(plan.weighting, block) * finite
     return GradientSum(torch.tensordot(weights, torch.where(finite[:, None], gradients, 0.0), dims=1), weights.sum())
 
 
@@ -200,11 +201,6 @@ def mean_gradient(sums: list[GradientSum]) -> Vector:
     for block in sums[1:]:
         gradient, weight = gradient + block.gradient, weight + block.weight
     return gradient / weight
-
-
-def keep(work: Work, trained: Trained, rows: Tensor) -> tuple[Work, Trained]:
-    kept = Work(work.t, work.clients[rows.numpy()], work.steps[rows], work.examples[rows])
-    return kept, map_leaves(lambda leaf: leaf[rows], trained)
 
 
 def traffic(msg: Message, upload: Upload, cohort: int, algorithm: Algorithm) -> dict[str, float]:

@@ -1,80 +1,43 @@
-"""A run as a value and a step: everything that stays the same, everything that changes, one round."""
+"""A run as a value (what stays the same), and THE loop: plays rounds, evaluates, yields complete rows."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from driftless.algorithm import Algorithm, Facts, Server, Vector
 from driftless.data.federation import Federation
 from driftless.data.sampling import Schedule
 from driftless.engine.batches import examples_of
-from driftless.engine.block import RunFacts, SingleRunner
-from driftless.engine.choose import EngineSettings, choose, using_threads
+from driftless.engine.block import BlockTrainer
 from driftless.engine.clients import ClientStore
-from driftless.engine.cluster import team
-from driftless.engine.evaluate import evaluate
+from driftless.engine.cluster import start_cluster
+from driftless.engine.evaluate import Evaluation
 from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, Record
-from driftless.engine.local import LocalStep, LocalTraining, loss_gradient, plain_gradient
+from driftless.engine.local import LocalTraining
 from driftless.engine.losses import Loss
-from driftless.engine.round import Alone, Crew, RoundPlan, RoundResult, run_round
+from driftless.engine.minibatches import Workload
+from driftless.engine.round import Executor, InProcess, RoundPlan, RoundResult, play_round
 from driftless.engine.server_lr import ServerSchedule
+from driftless.engine.settings import Decision, EngineSettings, decide
+from driftless.engine.single import SingleTrainer
+from driftless.engine.state import LastModels, State
+from driftless.engine.stragglers import Stragglers
 from driftless.engine.tree import named_leaves
 from driftless.errors import Diverged
-from driftless.random import torch_stream
 
 ROUNDS_LOST_BEFORE_STOP = 3
 INFERENCE = ("cloud", "aggregate", "clients")
-
-
-@dataclass(frozen=True)
-class State:
-    """Everything that changes from round to round. A run continues from it as if it had never stopped."""
-
-    algorithm: Algorithm
-    """Whose state it is."""
-    round: int
-    server: Server
-    clients: ClientStore
-    aggregate: Vector
-    models: LastModels | None
-    lost: int = 0
-    """Rounds lost in a row."""
-
-    def copy(self) -> State:
-        models = None if self.models is None else self.models.copy()
-        return replace(self, clients=self.clients.copy(), models=models)
-
-
-class LastModels:
-    """The mean over all clients' last models, x^0 for those never sampled: FedDyn's "all" inference model."""
-
-    def __init__(self, x: Vector, clients: int) -> None:
-        self._x0 = x
-        self._clients = clients
-        self.store = ClientStore()
-        self.moved = torch.zeros_like(x, dtype=torch.float64)
-        """Sum over clients of (last model - x^0)."""
-
-    def put(self, clients: list[int], models: Tensor) -> None:
-        before = self.store.get(clients, (self._x0,))[0]
-        self.moved = self.moved + (models.double() - before.double()).sum(0)
-        self.store.put(clients, (models,))
-
-    def mean(self) -> Vector:
-        return self._x0 + (self.moved / self._clients).to(self._x0.dtype)
-
-    def copy(self) -> LastModels:
-        twin = LastModels(self._x0, self._clients)
-        twin.store, twin.moved = self.store.copy(), self.moved
-        return twin
+LARGE_MODEL = 100_000
+EVALUATION_INTERVALS = (1, 2, 5, 10, 20, 50)
 
 
 @dataclass(frozen=True)
@@ -91,60 +54,40 @@ class Simulation:
     seed: int
     engine: EngineSettings
     rounds: int
-    """Planned; a run may end earlier."""
+    evaluate_every: int
+    """0: never."""
     schedule: ServerSchedule = field(default_factory=ServerSchedule)
     inference: str | None = None
-    """None: the algorithm's own choice."""
+    """Which model is evaluated; None: the algorithm's own choice."""
+    stragglers: Stragglers = field(default_factory=Stragglers)
     notices: tuple[str, ...] = ()
-    """What the user should know of how the run was put together."""
+    """What a user should see before the run."""
+
+    @property
+    def workload(self) -> Workload:
+        return Workload(self.algorithm, self.model, self.loss, self.training, self.federation, self.seed)
+
+    @property
+    def evaluation(self) -> Evaluation:
+        return Evaluation(self.model, self.loss, self.federation, self.seed)
+
+    @cached_property
+    def decision(self) -> Decision:
+        """How the rounds are computed, where the settings leave it open."""
+        return decide(self.engine, self.workload, self.cohort.clients(1, self.federation.clients, self.seed))
+
+    @property
+    def resolved_engine(self) -> dict[str, Any]:
+        """All settings of the engine, for the record of the run."""
+        decided = self.decision._asdict()
+        decided.pop("notices")
+        return decided | {"memory": self.engine.memory, "replay": self.engine.replay}
 
     def init(self) -> State:
-        x = self.model.initial
-        facts = Facts(self.model.layers, self.federation.clients)
+        x = self.model.initial.clone()
+        server = self.algorithm.init_server(x, Facts(self.model.layers, self.federation.clients))
         models = LastModels(x, self.federation.clients) if self.inference == "clients" else None
-        return State(self.algorithm, 0, self.algorithm.init_server(x, facts), ClientStore(), x, models)
-
-    def plan(self) -> RoundPlan:
-        """The runner and its blocks; what is left open is measured here."""
-        facts = RunFacts(
-            LocalStep(self.algorithm, loss_gradient(self.model, self.loss), self.training),
-            plain_gradient(self.model, self.loss),
-            self.federation,
-            self.seed,
-            self.model.uses_dropout,
-        )
-        first = self.cohort.clients(1, self.federation.clients, self.seed)
-        with torch_stream(self.seed, "trial"):
-            choice = choose(self.engine, facts, self.model, self.loss, first, self.rounds)
-        return RoundPlan(
-            choice.runner, self.federation, self.training, self.weighting, choice.block_size, self.model.layers,
-            self.seed, self.inference == "clients", choice.threads, self.engine.workers, choice.compiled,
-            (*self.notices, *choice.notices),
-        )  # fmt: skip
-
-    def step(self, plan: RoundPlan, state: State, crew: Crew | None = None) -> Played:
-        """One round. The client stores of `state` are updated in place; the rest of it is left as it was."""
-        crew = crew or Alone(plan, state.clients)
-        start, t = time.perf_counter(), state.round + 1
-        clients = self.cohort.clients(t, self.federation.clients, self.seed)
-        algorithm = self.schedule.apply(self.algorithm, t, len(clients))
-        result = run_round(plan, algorithm, state.server, crew, clients, t)
-        events = events_of(t, result)
-        if result.server is None:
-            state = replace(state, round=t, lost=state.lost + 1)
-        else:
-            state = self._commit(state, result, t)
-        metrics = {"round": t, "lr": self.training.lr_at(t), "cohort": len(clients), "skipped": len(result.skipped)}
-        metrics["examples"] = int(examples_of(self.training, self.federation.sizes[clients]).sum())
-        metrics |= result.metrics | norms(state.server) | {"seconds": time.perf_counter() - start}
-        return Played(state, Record(t, state.server.x, state.aggregate, state.server, metrics), events)
-
-    def _commit(self, state: State, result: RoundResult, t: int) -> State:
-        result.finished.keep()
-        if state.models is not None:
-            for clients, models in result.finished.models:
-                state.models.put(clients, models)
-        return replace(state, round=t, server=result.server, aggregate=result.aggregate, lost=0)
+        return State(self.algorithm, 0, server, ClientStore(), x, models)
 
     def inference_vector(self, state: State) -> Vector:
         """The model that is evaluated."""
@@ -155,45 +98,89 @@ class Simulation:
             return state.models.mean()
         return state.aggregate if self.inference == "aggregate" else state.server.x
 
-    def test(self, state: State) -> dict[str, float]:
-        """test_loss and, for labels, test_accuracy; nothing when there is no test set."""
-        if self.federation.test is None:
-            return {}
-        with torch_stream(self.seed, "evaluate", state.round):
-            measured = evaluate(self.model, self.loss, self.inference_vector(state), self.federation.test)
-        return {f"test_{name}": value for name, value in measured.items()}
+    def is_evaluated(self, t: int) -> bool:
+        return bool(self.evaluate_every) and (t % self.evaluate_every == 0 or t == self.rounds)
 
 
-class Played(NamedTuple):
-    """A round that has been played."""
+def play(simulation: Simulation, state: State) -> Generator[Record]:
+    """The rounds after `state`, each complete; raises Diverged when three in a row are lost.
 
-    state: State
-    record: Record
-    events: list[Event]
-
-
-def play(simulation: Simulation, plan: RoundPlan, state: State, rounds: int) -> Generator[Played]:
-    """The rounds after `state` up to round `rounds`; raises Diverged when three in a row are lost.
-
-    Whoever breaks off early closes it (contextlib.closing), so that workers end and threads are as they were.
+    The client stores of `state` are updated in place, the rest of it is left as it was. Whoever breaks off early closes
+    the generator (contextlib.closing), so that workers end and torch's number of threads is as it was.
     """
-    with using_threads(plan.threads), crew_of(plan, simulation.cohort, state) as (crew, state):
+    decision, work = simulation.decision, simulation.workload
+    single = decision.kind == "single"
+    trainer = SingleTrainer(work) if single else BlockTrainer(work, simulation.engine.replay)
+    plan = RoundPlan(trainer, simulation.weighting, decision.block_size, simulation.inference == "clients")
+    with using_threads(decision.threads), executor_of(simulation, plan, state) as (executor, state):
         while state.lost < ROUNDS_LOST_BEFORE_STOP:
-            if state.round >= rounds:
+            if state.round >= simulation.rounds:
                 return
-            state, record, events = simulation.step(plan, state, crew)
-            yield Played(state, record, events)
+            record = next_round(simulation, plan, state, executor)
+            state = record.state
+            yield record
         raise diverged(state.round, state, simulation)
 
 
 @contextmanager
-def crew_of(plan: RoundPlan, cohort: Schedule, state: State) -> Generator[tuple[Crew, State]]:
-    """This process, or it and its workers, with the state that they share."""
-    if plan.workers == 1:
-        yield Alone(plan, state.clients), state
+def executor_of(simulation: Simulation, plan: RoundPlan, state: State) -> Generator[tuple[Executor, State]]:
+    """This process, or several, with the state that they share."""
+    if simulation.decision.workers == 1:
+        yield InProcess(plan, state.clients, simulation.evaluation), state
         return
-    with team(plan, cohort, state.clients, state.server.x) as together:
-        yield together, replace(state, clients=together.store)
+    with start_cluster(simulation.decision.workers, plan, simulation.cohort, simulation.evaluation, state) as cluster:
+        yield cluster, replace(state, clients=cluster.store)
+
+
+def next_round(simulation: Simulation, plan: RoundPlan, state: State, executor: Executor) -> Record:
+    start, t = time.perf_counter(), state.round + 1
+    federation, training = simulation.federation, simulation.training
+    cohort = simulation.cohort.clients(t, federation.clients, simulation.seed)
+    algorithm = simulation.schedule.apply(simulation.algorithm, t, len(cohort))
+    result = play_round(plan, algorithm, state.server, executor, cohort, t)
+    before, state = state, accepted(state, result, executor, t)
+
+    sizes = federation.sizes[cohort]
+    row: dict[str, float] = {"round": t, "lr": training.lr_at(t), "cohort": len(cohort)}
+    row |= {"skipped": len(result.left_out), "examples": int(examples_of(training, sizes).sum())}
+    row |= result.row | norms(state.server) | {"seconds": time.perf_counter() - start}
+    row["simulated_time"] = simulation.stragglers.round_time(sizes, simulation.seed, t)
+    if "train_accuracy" in row:
+        row["failure"] = int(has_halved(before.train_accuracy, row["train_accuracy"]))
+    if simulation.is_evaluated(t):
+        row |= executor.evaluate(simulation.inference_vector(state), t)
+    state = replace(state, train_accuracy=row.get("train_accuracy"))
+    # What is not a finite number is left out, like what was not measured: JSON has no infinity.
+    row = {name: value for name, value in row.items() if math.isfinite(value)}
+    events = tuple(events_of(t, result))
+    return Record(t, state.server.x, state.aggregate, state.server, row, tuple(cohort.tolist()), events, state)
+
+
+def accepted(state: State, result: RoundResult, executor: Executor, t: int) -> State:
+    """The state after the round; a lost round changes nothing."""
+    if result.server is None or result.aggregate is None:
+        return replace(state, round=t, lost=state.lost + 1)
+    for clients, models in executor.accept():
+        assert state.models is not None
+        state.models.put(clients, models)
+    return replace(state, round=t, server=result.server, aggregate=result.aggregate, lost=0)
+
+
+def has_halved(before: float | None, now: float) -> bool:
+    """A catastrophic failure: the training accuracy fell to half or less in one round (large-cohort paper, 3.1)."""
+    return before is not None and before > 0 and now <= before / 2
+
+
+def evaluation_interval(
+    model: FlatModel, federation: Federation, training: LocalTraining, cohort: Schedule, seed: int
+) -> int:
+    """Every round; for a large model so seldom that evaluation takes at most about a tenth of the time of training."""
+    if federation.test is None or model.size < LARGE_MODEL:
+        return 1
+    clients = cohort.clients(1, federation.clients, seed)
+    trained = 3 * examples_of(training, federation.sizes[clients]).sum()  # forward and backward
+    often = [every for every in EVALUATION_INTERVALS if len(federation.test[0]) / every <= 0.1 * trained]
+    return often[0] if often else EVALUATION_INTERVALS[-1]
 
 
 def norms(server: Server) -> dict[str, float]:
@@ -209,9 +196,9 @@ def norms(server: Server) -> dict[str, float]:
 
 def events_of(t: int, result: RoundResult) -> list[Event]:
     events: list[Event] = []
-    skipped = tuple(sorted(result.skipped))
-    if skipped:
-        events.append(Event(t, "update not finite: left out of the round, state kept as it was", skipped))
+    left_out = tuple(sorted(result.left_out))
+    if left_out:
+        events.append(Event(t, "update not finite: left out of the round, state kept as it was", left_out))
     if result.server is None:
         events.append(Event(t, "round lost: no finite result, server state kept as it was"))
     return events
@@ -233,12 +220,13 @@ def diverged(t: int, state: State, simulation: Simulation) -> Diverged:
     )
 
 
-def resolved_engine(plan: RoundPlan) -> dict[str, Any]:
-    """What the engine is, for the record of the run."""
-    return {
-        "kind": "single" if isinstance(plan.runner, SingleRunner) else "block",
-        "block_size": plan.block_size,
-        "threads": plan.threads,
-        "workers": plan.workers,
-        "compile": "on" if plan.compiled else "off",
-    }
+@contextmanager
+def using_threads(number: int) -> Generator[None]:
+    before = torch.get_num_threads()
+    if number != before:
+        torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        if torch.get_num_threads() != before:
+            torch.set_num_threads(before)

@@ -6,8 +6,12 @@ client. Only the clients' computing is modelled, not the network, in units of th
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 
+from driftless.errors import check_range
 from driftless.random import stream
 
 
@@ -15,3 +19,18 @@ def round_time(sizes: np.ndarray, alpha: float, lambda_: float, seed: int, t: in
     """The simulated time of round t for a cohort whose clients have these numbers of examples."""
     waiting = stream(seed, "stragglers", t).exponential(size=len(sizes))
     return float((sizes * (alpha + lambda_ * waiting)).max())
+
+
+@dataclass(frozen=True)
+class Stragglers:
+    """alpha and lambda of the model."""
+
+    alpha: float = 1.0
+    lambda_: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_range("run.straggler_alpha", self.alpha, 0, math.inf, high_open=True)
+        check_range("run.straggler_lambda", self.lambda_, 0, math.inf, high_open=True)
+
+    def round_time(self, sizes: np.ndarray, seed: int, t: int) -> float:
+        return round_time(sizes, self.alpha, self.lambda_, seed, t)

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from driftless.engine.clients import ClientStore
-from driftless.engine.simulation import State
+from driftless.engine.state import State
 from driftless.engine.tree import leaves, map_leaves, named_leaves, with_leaves
 from driftless.errors import InputError
 from driftless.runs.files import write_atomically

@@ -14,15 +14,16 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from driftless.config.build import simulation_of
 from driftless.config.resolution import Config, Resolved, resolve, to_toml, with_values
-from driftless.engine.history import Event
-from driftless.engine.round import RoundPlan
-from driftless.engine.simulation import Played, Simulation, State, play, resolved_engine
+from driftless.engine.history import Event, Record
+from driftless.engine.simulation import Simulation, play
+from driftless.engine.state import State
 from driftless.errors import Diverged, InputError, WorkerDied
 from driftless.runs.callbacks import Callback
 from driftless.runs.checkpoint import Checkpoints
@@ -39,7 +40,7 @@ from driftless.runs.directory import (
     read_lines,
 )
 from driftless.runs.files import write_atomically, write_json
-from driftless.runs.metrics import Row, evaluation_interval, row_of, stop_reason
+from driftless.runs.stopping import Row, stop_reason
 
 DECIDED = "decided at the start"
 """The source of a setting that was left open and that this machine has settled."""
@@ -64,15 +65,14 @@ def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (
     """A new run in a directory that holds none yet. All input is checked before anything is written."""
     refuse_existing(directory)
     simulation = simulation_of(resolved.config)
-    plan = simulation.plan()
-    settled = settle(resolved, simulation, plan)
+    settled = settle(resolved, simulation)
     directory.mkdir(parents=True, exist_ok=True)
     with locked(directory):
         refuse_existing(directory)
-        write_json(directory / ENVIRONMENT, environment(plan.threads))
+        write_json(directory / ENVIRONMENT, environment(settled.config.engine.threads))
         (directory / METRICS).touch()
         write_atomically(directory / CONFIG, to_toml(settled).encode())
-        return Session(directory, settled.config, simulation, plan, tuple(callbacks)).run(simulation.init(), {})
+        return Session(directory, settled.config, simulation, tuple(callbacks)).run(simulation.init(), {})
 
 
 def resume(
@@ -94,7 +94,7 @@ def resume(
             )
         config = with_workers(resolve(directory / CONFIG, []).config, workers)
         simulation = simulation_of(without_weights(directory, config))
-        session = Session(directory, config, simulation, simulation.plan(), tuple(callbacks))
+        session = Session(directory, config, simulation, tuple(callbacks))
         loaded = session.checkpoints.load(simulation.init())
         if loaded is None:
             return session.run(simulation.init(), {}), []
@@ -125,12 +125,11 @@ class Session:
     """One process playing a run: the open files and the loop over rounds."""
 
     def __init__(
-        self, directory: Path, config: Config, simulation: Simulation, plan: RoundPlan, callbacks: tuple[Callback, ...]
+        self, directory: Path, config: Config, simulation: Simulation, callbacks: tuple[Callback, ...]
     ) -> None:
         self.directory = directory
         self.config = config
         self.simulation = simulation
-        self.plan = plan
         self.callbacks = callbacks
         self.checkpoints = Checkpoints(directory / CHECKPOINT, fingerprint(config))
 
@@ -141,7 +140,7 @@ class Session:
             for callback in self.callbacks:
                 callback.on_start(self.config, self.directory, state.round + 1)
             status, reason = "finished", None
-            for notice in self.plan.notices:
+            for notice in self.simulation.notices + self.simulation.decision.notices:
                 self._tell(Event(state.round, notice), events)
             try:
                 reason = self._play(state, rows, metrics, events)
@@ -162,29 +161,30 @@ class Session:
         reason = stop_reason(self.config, rows) if rows else None
         if reason:
             return reason
-        with interrupts() as interrupted, closing(play(self.simulation, self.plan, state, rounds)) as rounds_played:
-            for played in rounds_played:
-                reason = self._record(played, rows, metrics, events)
-                t = played.record.round
+        if rows:
+            state = replace(state, train_accuracy=rows[-1].get("train_accuracy"))
+        with interrupts() as interrupted, closing(play(self.simulation, state)) as records:
+            for record in records:
+                reason = self._write(record, rows, metrics, events)
+                t = record.round
                 stopping = interrupted()  # asked once, so that whatever ends the run has been saved
                 last = t == rounds or reason is not None or stopping
                 if last or (every and t % every == 0):
                     metrics.sync()
                     events.sync()
-                    self.checkpoints.save(played.state, {METRICS: metrics.position, EVENTS: events.position})
+                    self.checkpoints.save(record.state, {METRICS: metrics.position, EVENTS: events.position})
                 if reason is not None:
                     return reason
                 if stopping and t < rounds:
                     raise Interrupted(self.directory, t)
         return None
 
-    def _record(self, played: Played, rows: list[Row], metrics: Lines, events: Lines) -> str | None:
-        """Write the round down and tell the callbacks; a reason to stop, if there is one."""
-        row = row_of(self.simulation, self.config, played, rows[-1] if rows else None)
+    def _write(self, record: Record, rows: list[Row], metrics: Lines, events: Lines) -> str | None:
+        """Write the round's row and call the callbacks; a reason to stop, if there is one."""
+        row = dict(record.metrics)
         rows.append(row)
         metrics.write(row)
-        record = played.record._replace(metrics=row)
-        for event in played.events:
+        for event in record.events:
             self._tell(event, events)
         reasons = [stop_reason(self.config, rows), *(callback.on_round(record) for callback in self.callbacks)]
         return next((reason for reason in reasons if reason), None)
@@ -253,12 +253,10 @@ def as_json(event: Event) -> dict[str, Any]:
     return {"round": event.round, "what": event.what, "clients": list(event.clients)}
 
 
-def settle(resolved: Resolved, simulation: Simulation, plan: RoundPlan | None = None) -> Resolved:
-    """Replace what was left open by what this machine decided, so that a resumed run decides nothing again."""
-    plan = plan or simulation.plan()
-    decided = {f"engine.{name}": value for name, value in resolved_engine(plan).items()}
-    if resolved.config.run.evaluate_every is None:
-        decided["run.evaluate_every"] = evaluation_interval(simulation)
+def settle(resolved: Resolved, simulation: Simulation) -> Resolved:
+    """Write down what was left open and is now decided."""
+    decided = {f"engine.{name}": value for name, value in simulation.resolved_engine.items()}
+    decided["run.evaluate_every"] = simulation.evaluate_every
     changed = {key: value for key, value in decided.items() if resolved.value(key) != value}
     return with_values(resolved, changed, DECIDED)
 

@@ -1,8 +1,11 @@
-"""Calls of a function one after the other: the first two are recorded, the others replayed."""
+"""Calls of a function one after the other: the first two are recorded, the others replayed.
+
+Replaying is checked as it goes: the first replayed call of a kind, then the 4th, 16th, 64th, ... are also run as
+written, and both results must be equal to the bit.
+"""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -10,122 +13,112 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule
 
-from driftless.engine.compile import WhenCalled
-from driftless.engine.graph.record import Function, Recording, Unrecordable, record
-from driftless.engine.graph.simplify import for_compiler, rewritten
-from driftless.engine.memory import total
+from driftless.engine.graph.record import Function, NotRecordable, Recording, record, without_shared_memory
+from driftless.engine.graph.simplify import simplified
+from driftless.engine.tree import Tree, leaves, map_leaves, structure, with_leaves
+from driftless.errors import InputError
 
-KEPT = 64
+KINDS_KEPT = 64
 """Kinds of calls that are remembered: data of ever changing shapes must not fill the memory."""
 
 
 class Replay:
-    """What is known of the functions of a run, by the kind of their arguments."""
+    """The recordings of a run, by the kind of call: name, and shapes of the arguments."""
 
-    def __init__(self, longest: int | None = None) -> None:
-        """`longest`: longer lists of operations are not replayed."""
-        self._longest = longest
-        self._known: dict[Hashable, Recording | Ready | Unrecordable] = {}
-        self.compiling = False
-        """Whether what becomes known now and works in place is compiled."""
-        self.memory = 0
-        """Bytes that the largest call needed while it was recorded."""
+    def __init__(self, enabled: bool = True) -> None:
+        self.enabled = enabled
+        self._recordings: dict[Hashable, Recording | Program | NotRecordable] = {}
 
-    def series(self, name: Hashable, f: Function, fixed: list[Tensor], in_place: bool = False) -> Series:
+    def series(self, name: str, f: Function, fixed: Tree, in_place: bool = False) -> Series:
         """Calls of `f` with the same `fixed`. Functions of one `name` do the same with arguments of the same shapes.
 
-        `in_place`: the caller gives `moving` away in each call.
+        `in_place`: f maps `changing` to its next value, and the caller does not use the old one any more.
         """
-        return Series(self, (name, in_place, *map(kind, fixed)), f, fixed, in_place)
+        return Series(self, (name, in_place, structure(fixed)), f, fixed, in_place)
 
-    def look_up(self, key: Hashable) -> Recording | Ready | Unrecordable | None:
-        return self._known.get(key)
+    def look_up(self, key: Hashable) -> Recording | Program | NotRecordable | None:
+        return self._recordings.get(key)
 
-    def learn(self, key: Hashable, heard: Recording | Unrecordable, in_place: bool) -> None:
-        before = self._known.get(key)
-        if self._longest is not None and isinstance(heard, Recording) and len(heard.graph.nodes) > self._longest:
-            heard = Unrecordable("it takes more operations than are worth calling from Python")
-        if isinstance(before, Recording) and isinstance(heard, Recording):
-            same = heard.same_as(before)
-            compile = in_place and self.compiling
-            self._known[key] = Ready(heard, in_place, compile) if same else Unrecordable("two calls differed")
+    def keep(self, key: Hashable, recorded: Recording | NotRecordable, in_place: bool) -> None:
+        before = self._recordings.get(key)
+        if isinstance(before, Recording) and isinstance(recorded, Recording):
+            same = recorded.same_as(before)
+            self._recordings[key] = Program(recorded, in_place) if same else NotRecordable("two calls differed")
         else:
-            self._known[key] = heard
-        self.memory = max(self.memory, total(heard)) if isinstance(heard, Recording) else self.memory
-        if len(self._known) > KEPT:
-            # What is compiled stays: whether a step runs compiled must not depend on what came before.
-            gone = next((old for old, known in self._known.items() if not getattr(known, "compiled", False)), key)
-            del self._known[gone]
+            self._recordings[key] = recorded
+        if len(self._recordings) > KINDS_KEPT:
+            del self._recordings[next(iter(self._recordings))]
 
 
-class Ready:
+class Program:
     """A recording that can be run."""
 
-    def __init__(self, recording: Recording, in_place: bool, compile: bool) -> None:
-        self.compiled = compile
-        program = for_compiler(recording) if compile else rewritten(recording, in_place)
-        self.before = runnable(program.before, recording.constants)
-        self.views = runnable(program.views, recording.constants)
-        self.step = (WhenCalled if compile else runnable)(program.step, recording.constants)
+    def __init__(self, recording: Recording, in_place: bool) -> None:
+        graphs = simplified(recording, in_place)
+        self.before = runnable(graphs.before, recording.constants)
+        self.step = runnable(graphs.step, recording.constants)
+        self.result = recording.result
+        self.calls = 0
 
-
-class Prepared:
-    """A recording with its `fixed` arguments in place."""
-
-    def __init__(self, ready: Ready, fixed: list[Tensor]) -> None:
-        self._ready = ready
-        self._rest = (*fixed, *ready.before(*fixed))
-        self._moving: list[Tensor] = []
-        self._views: tuple[Tensor, ...] = ()
-
-    def __call__(self, moving: list[Tensor], batch: list[Tensor]) -> list[Tensor]:
-        if len(moving) != len(self._moving) or any(map(operator.is_not, moving, self._moving)):
-            self._moving, self._views = list(moving), self._ready.views(*moving)
-        return list(self._ready.step(*moving, *batch, *self._rest, *self._views))
+    def is_due(self) -> bool:
+        """Whether this call is checked: the first, 4th, 16th, 64th, ..."""
+        self.calls += 1
+        return self.calls & (self.calls - 1) == 0 and self.calls.bit_length() % 2 == 1
 
 
 class Series:
     """Calls of a function with the same `fixed`."""
 
-    def __init__(self, replay: Replay, key: Hashable, f: Function, fixed: list[Tensor], in_place: bool) -> None:
+    def __init__(self, replay: Replay, key: Hashable, f: Function, fixed: Tree, in_place: bool) -> None:
         self._replay = replay
         self._key = key
         self._f = f
         self._fixed = fixed
         self._in_place = in_place
-        self._prepared: dict[Hashable, Prepared] = {}
-        self._moving: list[Tensor] = []
-        self._moving_kinds: Hashable = ()
+        self._prepared: dict[Hashable, tuple[Program, list[Tensor]]] = {}
+        """Programs with what they need besides `changing` and `new`."""
 
-    def __call__(self, moving: list[Tensor], batch: list[Tensor]) -> list[Tensor]:
-        if any(map(operator.is_not, moving, self._moving)) or len(moving) != len(self._moving):
-            self._moving, self._moving_kinds = list(moving), tuple([kind(value) for value in moving])
-        kinds = (self._moving_kinds, *[kind(value) for value in batch])
-        with torch.no_grad():
-            if kinds in self._prepared:
-                return self._prepared[kinds](moving, batch)
-            key = (self._key, kinds)
+    @torch.no_grad()
+    def __call__(self, changing: Tree, new: Tree) -> Tree:
+        if not self._replay.enabled:
+            return self._as_written(changing, new)
+        kind = (structure(changing), structure(new))
+        prepared = self._prepared.get(kind)
+        if prepared is None:
+            key = (self._key, kind)
             known = self._replay.look_up(key)
-            if isinstance(known, Ready):
-                self._prepared[kinds] = Prepared(known, self._fixed)
-                return self._prepared[kinds](moving, batch)
-        return self._listen(key, known, moving, batch)
+            if isinstance(known, NotRecordable):
+                return self._as_written(changing, new)
+            if not isinstance(known, Program):
+                result, recorded = record(self._f, changing, new, self._fixed)
+                self._replay.keep(key, recorded, self._in_place)
+                return self._separate(result, new)
+            fixed = leaves(self._fixed)
+            prepared = self._prepared[kind] = (known, [*fixed, *known.before(*fixed)])
+        program, rest = prepared
+        expected = self._written_on_copies(changing, new) if program.is_due() else None
+        result = list(program.step(*leaves(changing), *leaves(new), *rest))
+        if expected is not None:
+            check_equal(result, leaves(expected))
+        return with_leaves(program.result, result)
 
-    def _listen(self, key: Hashable, known: Any, moving: list[Tensor], batch: list[Tensor]) -> list[Tensor]:
-        if isinstance(known, Unrecordable):
-            with torch.no_grad():
-                results = self._f(moving, batch, self._fixed)
-        else:
-            results, heard = record(self._f, moving, batch, self._fixed)
-            self._replay.learn(key, heard, self._in_place)
+    def _as_written(self, changing: Tree, new: Tree) -> Tree:
+        return self._separate(self._f(changing, new, self._fixed), new)
+
+    def _written_on_copies(self, changing: Tree, new: Tree) -> Tree:
+        changing, new = map_leaves(lambda leaf: leaf.clone(), (changing, new))
+        return self._f(changing, new, self._fixed)
+
+    def _separate(self, result: Tree, new: Tree) -> Tree:
+        """In place, the next call writes into the result: it must share memory with nothing else."""
         if not self._in_place:
-            return results
-        new, others = results[: len(moving)], results[len(moving) :]
-        return [*on_their_own(new, [*batch, *self._fixed, *others]), *others]
+            return result
+        others = without_shared_memory([*leaves(new), *leaves(self._fixed), *leaves(result)])
+        return with_leaves(result, [contiguous(leaf) for leaf in others[-len(leaves(result)) :]])
 
 
-def kind(value: Tensor) -> Hashable:
-    return (value.shape, value.stride(), value.dtype)
+def contiguous(value: Tensor) -> Tensor:
+    return value.clone(memory_format=torch.contiguous_format) if 0 in value.stride() else value
 
 
 def runnable(graph: Graph, constants: dict[str, Tensor]) -> Callable[..., Any]:
@@ -133,13 +126,16 @@ def runnable(graph: Graph, constants: dict[str, Tensor]) -> Callable[..., Any]:
     return GraphModule({name: constants[name] for name in used}, graph).forward
 
 
-def on_their_own(values: list[Tensor], others: list[Tensor]) -> list[Tensor]:
-    """The values in memory that they share neither with each other nor with others, so that it can be written to."""
-    taken = {value.untyped_storage().data_ptr() for value in others}
-    result: list[Tensor] = []
-    for value in values:
-        if value.untyped_storage().data_ptr() in taken or 0 in value.stride():
-            value = value.clone(memory_format=torch.contiguous_format)
-        taken.add(value.untyped_storage().data_ptr())
-        result.append(value)
-    return result
+def check_equal(replayed: list[Tensor], written: list[Tensor]) -> None:
+    if all(map(same_bits, replayed, written)):
+        return
+    raise InputError(
+        "a replayed local step differs from the step as written: the model, the loss or the algorithm does something "
+        "else from call to call (a counter, a random number of Python's or NumPy's, a changed attribute). "
+        "Set engine.replay=false (in Python: engine=EngineSettings(replay=False)), so that every step runs as written."
+    )
+
+
+def same_bits(a: Tensor, b: Tensor) -> bool:
+    """NaN in the same places counts as equal."""
+    return torch.equal(a, b) or (a.is_floating_point() and bool(((a == b) | (a.isnan() & b.isnan())).all()))

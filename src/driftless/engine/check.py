@@ -1,0 +1,224 @@
+"""Before a run: do the engine's ways of computing a gradient agree with plain torch on the user's own module?
+
+Each way is tried on one minibatch with labels of every class, at a vector that is not x^0 (where a last layer of zeros
+would hide differences). What differs by more than rounding is refused, with the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import vmap
+
+from driftless.algorithm import Vector
+from driftless.engine.dropout import KeyedDropout
+from driftless.engine.flat import FlatModel
+from driftless.engine.graph.record import NotRecordable, record, total_bytes
+from driftless.engine.local import Batch, Seen, loss_gradient
+from driftless.engine.losses import Loss
+from driftless.engine.minibatches import Workload
+from driftless.engine.single import gradient
+from driftless.errors import InputError
+from driftless.random import stream, torch_stream
+
+TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
+"""Of the largest entry of a parameter's gradient. Rounding is far below, a wrong weight far above."""
+MOST_EXAMPLES = 512
+"""Of the minibatch that is tried."""
+REPETITIONS = 3
+"""Equal calls must give equal bits."""
+
+
+def trial_batch(work: Workload) -> Batch:
+    """Examples of every class, as many as a minibatch has."""
+    federation, training = work.federation, work.training
+    largest = int(federation.sizes.max())
+    width = largest if training.batch_size is None else training.batch_size
+    labels = federation.targets
+    first = np.arange(min(len(labels), MOST_EXAMPLES))
+    if not labels.is_floating_point() and labels.dim() == 1:
+        first = np.sort(np.unique(labels.numpy(), return_index=True)[1])[:MOST_EXAMPLES]
+    fill = stream(work.seed, "trial-batch").integers(len(labels), size=max(2, min(width, MOST_EXAMPLES)))
+    rows = torch.from_numpy(np.concatenate([first, fill])[: max(len(first), len(fill))].astype(np.int64))
+    return Batch(federation.inputs[rows], federation.targets[rows])
+
+
+def perturbed(model: FlatModel, seed: int) -> Vector:
+    """Near x^0, with no layer of equal numbers."""
+    x = model.initial.clone()
+    noise = torch.from_numpy(stream(seed, "trial-vector").standard_normal(len(x))).to(x)
+    for layer in model.layers:
+        x[layer] += noise[layer] * max(0.1 * float(x[layer].square().mean().sqrt()), 0.01)
+    return x
+
+
+# -------------------------------------------------------------------------------------------- single against the user's
+
+
+def check_single(work: Workload, module: nn.Module) -> None:
+    """Raise unless the engine's copy of the module has the gradient that the user's module has in plain torch."""
+    batch, x = trial_batch(work), perturbed(work.model, work.seed)
+    parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    with restored(module):
+        for values, p in zip(work.model.parameters(x).values(), parameters.values(), strict=True):
+            p.data, p.grad = values.clone(), None
+        for buffer in module.buffers():
+            if buffer.is_floating_point():
+                buffer.data = buffer.data.to(x.dtype)
+        with torch_stream(work.seed, "trial"):
+            ours = copy_gradient(work, x, batch)
+        used = next((name for name, p in parameters.items() if p.grad is not None), None)
+        with torch_stream(work.seed, "trial"):
+            plain_backward(module, work.loss, batch)
+        theirs = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in parameters.values()]
+    if used is not None:
+        raise InputError(
+            f"the loss depends on the module that was given (its parameter '{used}'), and the engine trains a copy of "
+            "it; write the loss as a function of outputs and targets alone, and use local.weight_decay for a "
+            "regulariser."
+        )
+    for (name, p), a, b in zip(parameters.items(), ours, theirs, strict=True):
+        if difference(a, b) > TOLERANCE[x.dtype]:
+            hooked = "the parameter has a hook, which a copy of it does not have"
+            outside = "something outside of the module refers to it, or it computes something else in each call"
+            raise InputError(
+                f"a copy of the model has another gradient than the model itself, in the parameter '{name}': "
+                f"{hooked if p._backward_hooks else outside}. The engine trains a copy: put all that belongs to the "
+                "model into the module itself."
+            )
+
+
+def copy_gradient(work: Workload, x: Vector, batch: Batch) -> list[Tensor]:
+    work.model.resident.load(x)
+    g, _ = gradient(work.model, work.loss, batch._replace(inputs=batch.inputs.clone()))
+    return [part.clone() for part in work.model.parameters(g).values()]
+
+
+def plain_backward(module: nn.Module, loss: Loss, batch: Batch) -> None:
+    module.train()
+    for part in module.modules():
+        if type(part) is nn.Dropout:  # the engine has its own; they are tested against each other elsewhere
+            part.eval()
+    with torch.enable_grad():
+        loss(module(batch.inputs.clone()), batch.targets).backward()
+
+
+@contextmanager
+def restored(module: nn.Module) -> Generator[None]:
+    """The user's module is as it was afterwards."""
+    modes = [(part, part.training) for part in module.modules()]
+    parameters = [(p, p.data, p.grad) for p in module.parameters()]
+    buffers = [(b, b.data, b.data.clone()) for b in module.buffers()]
+    named = [(part, name, b) for part in module.modules() for name, b in part.named_buffers(recurse=False)]
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+        for p, data, grad in parameters:
+            p.data, p.grad = data, grad
+        for b, data, values in buffers:
+            b.data = data
+            b.data.copy_(values)
+        for part, name, b in named:
+            setattr(part, name, b)
+
+
+# ------------------------------------------------------------------------------------------------ block against single
+
+
+class BlockTrial(NamedTuple):
+    """The outcome of trying a block."""
+
+    problem: str | None
+    """Why there can be no blocks; None if there can."""
+    bytes_of_a_client: float = 0.0
+    """Memory of one client's step while it is recorded."""
+
+
+def try_block(work: Workload) -> BlockTrial:
+    """Two clients in a block, the second with padding, against one after the other."""
+    batch, x = trial_batch(work), perturbed(work.model, work.seed)
+    key = torch.tensor([1, 2]) if work.model.uses_dropout else None
+    width = len(batch.targets)
+    short = max(1, width - width // 3)
+    weights = torch.ones(2, width, dtype=x.dtype)
+    weights[1, short:] = 0
+    inputs, targets = (torch.stack([part, part.flip(0)]) for part in (batch.inputs, batch.targets))
+    stacked = Batch(inputs, targets, weights, key)
+    lifted = vmap(loss_gradient(work.model, work.loss), in_dims=(None, dims(stacked)), randomness="error")
+
+    def block_gradient(_: tuple[()], padded: Batch, at: Vector) -> tuple[Vector, Seen]:
+        return lifted(at, padded)
+
+    attributes = python_state(work)
+    try:
+        with torch.no_grad():
+            (together, seen), recorded = record(block_gradient, (), clone(stacked), x)
+            again = [lifted(x, clone(stacked)) for _ in range(REPETITIONS)]
+    except (RuntimeError, ValueError, TypeError, NotImplementedError, IndexError) as error:
+        return BlockTrial(f"vmap cannot lift it: {str(error).splitlines()[0][:160]}")
+    if python_state(work) != attributes:
+        return BlockTrial("the model changes an attribute of its own in each call")
+    if not all(torch.equal(together, other) for other, _ in again):
+        return BlockTrial("equal calls give different results")
+    for i, count in enumerate((width, short)):
+        own = Batch(
+            stacked.inputs[i, :count].clone(), stacked.targets[i, :count], None, None if key is None else key[i]
+        )
+        problem = compare_with_single(work, x, own, together[i], Seen(seen.loss[i], seen.correct[i]), padded=i == 1)
+        if problem:
+            return BlockTrial(problem)
+    size = total_bytes(recorded) if not isinstance(recorded, NotRecordable) else 40 * x.numel() * x.element_size()
+    return BlockTrial(None, size / 2)
+
+
+def compare_with_single(work: Workload, x: Vector, batch: Batch, g: Vector, seen: Seen, padded: bool) -> str | None:
+    work.model.resident.load(x)
+    with torch_stream(work.seed, "trial"):
+        expected, seen_expected = gradient(work.model, work.loss, batch)
+    where = "a minibatch with padding" if padded else "a minibatch"
+    tolerance = TOLERANCE[x.dtype]
+    for name, a, b in zip(
+        work.model.names, work.model.parameters(g).values(), work.model.parameters(expected).values(), strict=True
+    ):
+        if (off := difference(a, b)) > tolerance:
+            return f"on {where} the gradient of '{name}' differs by {off:.1%} from that of one client alone"
+    if difference(seen.loss, seen_expected.loss) > tolerance:
+        return f"on {where} the loss is {float(seen.loss):.5g}, of one client alone {float(seen_expected.loss):.5g}"
+    return None
+
+
+def python_state(work: Workload) -> list[tuple[str, str]]:
+    """The numbers, texts and flags that the module's parts hold: what a counter would change."""
+    plain = (bool, int, float, str, type(None))
+    return [
+        (f"{name}.{key}", repr(value))
+        for name, part in work.model.resident.module.named_modules()
+        for key, value in vars(part).items()
+        if isinstance(value, plain) and key != "training" and not isinstance(part, KeyedDropout)
+    ]
+
+
+def dims(batch: Batch) -> Batch:
+    return Batch(*(None if part is None else 0 for part in batch))  # pyright: ignore[reportArgumentType]
+
+
+def clone(batch: Batch) -> Batch:
+    return Batch(*(None if part is None else part.clone() for part in batch))  # pyright: ignore[reportArgumentType]
+
+
+def difference(a: Tensor, b: Tensor) -> float:
+    """The largest difference relative to the largest number; NaN in the same places counts as equal."""
+    both = torch.isnan(a) & torch.isnan(b)
+    a, b = a.masked_fill(both, 0.0), b.masked_fill(both, 0.0)
+    if torch.equal(a, b):
+        return 0.0
+    scale, off = float(torch.maximum(a.abs().max(), b.abs().max())), float((a - b).abs().max())
+    return off / scale if math.isfinite(off) else math.inf

@@ -1,0 +1,153 @@
+"""How a run is computed: what a user can set, and the rules that decide the rest.
+
+The rules use what is known before the run (layers, parameters, floating-point operations, cohort), never a clock and,
+for everything that the bits depend on, never the number of cores: the same command gives the same bits on a busy or
+idle machine, on 2 cores or 64.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import sys
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from driftless.engine.batches import steps_of
+from driftless.engine.check import BlockTrial, trial_batch, try_block
+from driftless.engine.minibatches import Workload
+from driftless.engine.single import gradient
+from driftless.errors import InputError, check_choice
+from driftless.random import torch_stream
+
+KINDS = ("auto", "block", "single")
+GIGABYTE = 2**30
+ONE_BY_ONE = (nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase)  # pyright: ignore[reportPrivateUsage]
+"""Layers that fill a core with one client already, and whose versions under vmap are slower."""
+LARGEST_BLOCK = 64
+OPERATIONS_PER_SECOND = 2e10
+BYTES_PER_SECOND = 8e9
+"""Roughly, of one core of 2020 or later: only their order of magnitude matters."""
+PASSES = 8
+"""How often a step reads or writes each parameter: gradient, update, what the algorithm adds."""
+BLOCK_SECONDS = 2e-3
+"""Arithmetic of a block's step from which the fixed cost of its operations, about 0.1 ms, no longer matters."""
+WORTH_PROCESSES = 0.02
+"""Seconds of a round from which it is spread over processes; handing it out and collecting it takes about a ms."""
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How the rounds are computed: `simulate(engine=EngineSettings(...))`, section `engine` of a configuration.
+
+    `kind`: "block" takes each local step for all clients of a block, "single" one client after the other; "auto"
+    decides by the model. `block_size`: clients of a block. `threads` of each process. `workers`: processes; "auto"
+    takes one per core if a round has enough work. `memory`: gigabytes that a block may take. `replay=False` runs every
+    step of a block as written, instead of replaying recorded operations.
+    """
+
+    kind: str = "auto"
+    block_size: int | None = None
+    threads: int = 1
+    workers: int | str = "auto"
+    memory: float = 1.0
+    replay: bool = True
+
+    def __post_init__(self) -> None:
+        check_choice("engine", self.kind, KINDS)
+        for name in ("block_size", "threads", "workers"):
+            value = getattr(self, name)
+            other = {"block_size": None, "workers": "auto"}.get(name, 1)
+            if value == other and type(value) is type(other):
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                instead = "" if name == "threads" else f" (or {other!r})".replace("'auto'", '"auto"')
+                raise InputError(f"{name} must be a whole number of at least 1{instead}, got {value!r}.")
+        number = isinstance(self.memory, (int, float)) and not isinstance(self.memory, bool)
+        if not (number and 0 < self.memory < math.inf):
+            raise InputError(f"memory must be a positive number of gigabytes, got {self.memory!r}.")
+        if not isinstance(self.replay, bool):
+            raise InputError(f"replay must be true or false, got {self.replay!r}.")
+        if isinstance(self.workers, int) and self.workers > 1 and self.threads != 1:
+            raise InputError(
+                f"workers={self.workers} have one thread each, got threads={self.threads}; leave threads out."
+            )
+
+
+class Decision(NamedTuple):
+    """How a run is computed."""
+
+    kind: str
+    block_size: int
+    threads: int
+    workers: int
+    notices: tuple[str, ...] = ()
+
+
+def decide(settings: EngineSettings, work: Workload, cohort: np.ndarray) -> Decision:
+    """Fill in what the settings leave open. `cohort`: the first round's clients."""
+    notices: tuple[str, ...] = ()
+    kind, trial = settings.kind, BlockTrial("not tried")
+    if kind == "auto":
+        kind = "single" if len(cohort) == 1 or works_one_by_one(work) else "block"
+    if kind == "block":
+        trial = try_block(work)
+        if trial.problem and settings.kind == "block":
+            raise InputError(
+                f"engine='block' cannot train this model with this loss: {trial.problem}. "
+                "Use engine='single' or 'auto'."
+            )
+        if trial.problem:
+            kind, notices = "single", (f"clients are trained one after the other, not in blocks: {trial.problem}",)
+    seconds = step_seconds(work)
+    size = 1
+    if kind == "block":
+        size = settings.block_size or block_size(settings.memory, trial.bytes_of_a_client, seconds, len(cohort))
+    workers = number_of_workers(settings, seconds * steps_in_round(work, cohort), -(-len(cohort) // size))
+    return Decision(kind, size, settings.threads, workers, notices)
+
+
+def works_one_by_one(work: Workload) -> bool:
+    return any(issubclass(kind, ONE_BY_ONE) for kind in work.model.kinds_of_layers())
+
+
+def step_seconds(work: Workload) -> float:
+    """A rough estimate of one client's local step, from its floating-point operations and parameters."""
+    batch = trial_batch(work)
+    work.model.resident.load(work.model.initial)
+    with FlopCounterMode(display=False) as counter, torch_stream(work.seed, "trial"):
+        gradient(work.model, work.loss, batch._replace(inputs=batch.inputs.clone()))
+    x = work.model.initial
+    width = int(np.median(work.federation.sizes)) if work.training.batch_size is None else work.training.batch_size
+    operations = counter.get_total_flops() * width / len(batch.targets)
+    return operations / OPERATIONS_PER_SECOND + PASSES * x.numel() * x.element_size() / BYTES_PER_SECOND
+
+
+def steps_in_round(work: Workload, cohort: np.ndarray) -> int:
+    return int(steps_of(work.training, work.federation.sizes[cohort]).sum())
+
+
+def block_size(memory: float, bytes_of_a_client: float, seconds: float, cohort: int) -> int:
+    """Enough clients for a step to be mostly arithmetic, few enough for the memory; a power of two of equal blocks.
+
+    So a round of long steps has many blocks, which processes can share evenly, and a round of short steps has one.
+    """
+    enough = math.ceil(BLOCK_SECONDS / seconds)
+    fitting = max(1, int(memory * GIGABYTE / bytes_of_a_client))
+    blocks = -(-cohort // min(enough, fitting, LARGEST_BLOCK))
+    return -(-cohort // min(cohort, 2 ** math.ceil(math.log2(blocks))))
+
+
+def number_of_workers(settings: EngineSettings, seconds_of_a_round: float, blocks: int) -> int:
+    """Does not change the bits, so it may depend on the machine."""
+    if isinstance(settings.workers, int):
+        return settings.workers
+    can_fork = sys.platform == "linux" and not multiprocessing.current_process().daemon
+    if settings.threads > 1 or seconds_of_a_round < WORTH_PROCESSES or not can_fork:
+        return 1
+    return max(1, min(len(os.sched_getaffinity(0)), blocks))

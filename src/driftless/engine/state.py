@@ -1,0 +1,56 @@
+"""Everything that changes from round to round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from driftless.algorithm import Algorithm, Server, Vector
+from driftless.engine.clients import ClientStore
+
+
+@dataclass(frozen=True)
+class State:
+    """A run continues from it as if it had never stopped."""
+
+    algorithm: Algorithm
+    """Whose state it is."""
+    round: int
+    server: Server
+    clients: ClientStore
+    aggregate: Vector
+    models: LastModels | None
+    lost: int = 0
+    """Rounds lost in a row."""
+    train_accuracy: float | None = None
+    """Of the last round that had one: the next round's `failure` compares with it."""
+
+    def copy(self) -> State:
+        models = None if self.models is None else self.models.copy()
+        return replace(self, clients=self.clients.copy(), models=models)
+
+
+class LastModels:
+    """The mean over all clients' last models, x^0 for those never sampled: FedDyn's "all" inference model."""
+
+    def __init__(self, x: Vector, clients: int) -> None:
+        self._x0 = x
+        self._clients = clients
+        self.store = ClientStore()
+        self.moved = torch.zeros_like(x, dtype=torch.float64)
+        """Sum over clients of (last model - x^0)."""
+
+    def put(self, clients: list[int], models: Tensor) -> None:
+        before = self.store.get(clients, (self._x0,))[0]
+        self.moved = self.moved + (models.double() - before.double()).sum(0)
+        self.store.put(clients, (models,))
+
+    def mean(self) -> Vector:
+        return self._x0 + (self.moved / self._clients).to(self._x0.dtype)
+
+    def copy(self) -> LastModels:
+        twin = LastModels(self._x0, self._clients)
+        twin.store, twin.moved = self.store.copy(), self.moved
+        return twin
