@@ -7,7 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from driftless import Federation, LocalTraining, Record, Result, simulate
+from driftless import EngineSettings, Federation, LocalTraining, Record, Result, simulate
+
+ENGINE = ("block_size", "threads", "workers", "memory", "replay")
+"""Options of `run` that are settings of the engine."""
 
 
 def regression(sizes: list[int], features: int = 3, seed: int = 0) -> Federation:
@@ -58,4 +61,7 @@ def run(algorithm: Any, federation: Federation, model: Any, **options: Any) -> t
         "engine": "block",
         "on_round": records.append,
     }
-    return simulate(algorithm, federation, model, **{**settings, **options}), records
+    settings |= options
+    own = {name: settings.pop(name) for name in ENGINE if name in settings}
+    settings["engine"] = EngineSettings(settings["engine"], **own)
+    return simulate(algorithm, federation, model, **settings), records

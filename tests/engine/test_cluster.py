@@ -23,10 +23,10 @@ from torch import Tensor
 
 from driftless import AdaptiveClipping, Federation, InputError, LocalTraining, Result, ServerSchedule
 from driftless.algorithms import FedAvg, Scaffold
-from driftless.engine import cluster as workers
-from driftless.engine.block import Work
+from driftless.engine import processes
 from driftless.engine.clients import ClientStore
-from driftless.engine.cluster import SharedStore, assignment, packed, room_for, unpacked
+from driftless.engine.cluster import DistributedStore, assignment, packed, room_for, unpacked
+from driftless.engine.minibatches import Block
 from driftless.engine.tree import leaves, named_leaves
 from engine.own import Keeper, Poisoned, Probe, reached
 from engine.problems import classification, linear, network, regression, run
@@ -158,8 +158,10 @@ def test_states_go_to_the_rank_that_trains_their_client_and_come_home(monkeypatc
     order."""
     cohorts = [[0, 1], [1, 2], [0, 2], [0, 1], [1, 2]]
     left: list[list[int]] = []
-    original = SharedStore.remove
-    monkeypatch.setattr(SharedStore, "remove", lambda self, clients: left.append(clients) or original(self, clients))
+    original = DistributedStore.remove
+    monkeypatch.setattr(
+        DistributedStore, "remove", lambda self, clients: left.append(clients) or original(self, clients)
+    )
     options = {"rounds": 5, "cohort": cohorts, "block_size": 1, "threads": 1}
     federation = regression([4, 4, 4])
     together, _ = run(Keeper(), federation, linear(), workers=2, **options)
@@ -231,15 +233,15 @@ def test_what_a_message_is_made_of_does_not_matter():
 # --- who does what
 
 
-def block(clients: int, steps: int) -> Work:
-    return Work(1, np.arange(clients), torch.full((clients,), float(steps)), torch.ones(clients))
+def block(clients: int, steps: int) -> Block:
+    return Block(1, np.arange(clients), torch.full((clients,), float(steps)), torch.ones(clients))
 
 
 blocks = st.lists(st.builds(block, st.integers(1, 9), st.integers(1, 20)), min_size=1, max_size=25)
 
 
 @given(blocks=blocks, ranks=st.integers(1, 9))
-def test_the_blocks_are_shared_out_evenly(blocks: list[Work], ranks: int):
+def test_the_blocks_are_shared_out_evenly(blocks: list[Block], ranks: int):
     who = assignment(blocks, ranks)
     work = [float(each.steps.max()) * len(each.clients) for each in blocks]
     load = [sum(w for w, rank in zip(work, who, strict=True) if rank == me) for me in range(ranks)]
@@ -455,14 +457,14 @@ def test_a_run_that_diverges_ends_with_all_its_processes(tmp_path: Path):
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_process_that_cannot_connect_ends_the_run(tmp_path, rank, monkeypatch: pytest.MonkeyPatch):
-    original = workers.connect
+    original = processes.connect
 
     def connect(folder: Path, me: int, size: int) -> Any:
         if me == rank:
             raise OSError("no network")
         return original(folder, me, size)
 
-    monkeypatch.setattr(workers, "connect", connect)
+    monkeypatch.setattr(processes, "connect", connect)
     end_of(tmp_path).check("WorkerDied" if rank else "OSError", "no network")
 
 

@@ -4,13 +4,13 @@ import math
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from driftless import Federation
-from driftless.engine.evaluate import EVALUATION_BATCH, evaluate
+from driftless.engine.evaluate import EVALUATION_BATCH, Evaluation, evaluate_batches, evaluation_row
 from driftless.engine.flat import FlatModel
-from driftless.engine.losses import cross_entropy, half_squared_error
+from driftless.engine.losses import Loss, cross_entropy, half_squared_error
 from engine.problems import classification, linear, network, regression, run
 
 
@@ -23,14 +23,20 @@ def identity() -> FlatModel:
     return FlatModel(module, torch.float64)
 
 
+def evaluate(model: FlatModel, loss: Loss, data: tuple[Tensor, Tensor]) -> dict[str, float]:
+    """The row of one test set."""
+    of = Evaluation(model, loss, Federation.from_clients([data], test=data).to(torch.float64), seed=0)
+    return evaluation_row(of, evaluate_batches(of, model.initial, 1, range(len(of.batches()))))
+
+
 def test_loss_and_accuracy_by_hand():
     """Outputs (0, log 3): label 1 has probability 3/4, label 0 has 1/4. Two of three are right."""
     model = identity()
     inputs = torch.tensor([[0, math.log(3)]] * 3, dtype=torch.float64)
-    measured = evaluate(model, cross_entropy, model.initial, (inputs, torch.tensor([1, 1, 0])))
+    measured = evaluate(model, cross_entropy, (inputs, torch.tensor([1, 1, 0])))
     assert measured == {
-        "loss": pytest.approx((2 * math.log(4 / 3) + math.log(4)) / 3, rel=1e-14),
-        "accuracy": pytest.approx(2 / 3, rel=1e-14),
+        "test_loss": pytest.approx((2 * math.log(4 / 3) + math.log(4)) / 3, rel=1e-14),
+        "test_accuracy": pytest.approx(2 / 3, rel=1e-14),
     }
 
 
@@ -39,7 +45,7 @@ def test_regression_has_a_loss_and_no_accuracy():
     model = identity()
     inputs = torch.tensor([[1.0, 2.0], [3.0, 5.0]], dtype=torch.float64)
     targets = torch.tensor([[0.0, 0.0], [0.0, 5.0]], dtype=torch.float64)
-    assert evaluate(model, half_squared_error, model.initial, (inputs, targets)) == {"loss": 3.5}
+    assert evaluate(model, half_squared_error, (inputs, targets)) == {"test_loss": 3.5}
 
 
 def test_more_examples_than_one_evaluation_batch_are_averaged_by_example():
@@ -49,9 +55,9 @@ def test_more_examples_than_one_evaluation_batch_are_averaged_by_example():
     labels = torch.randint(0, 2, (n,), generator=generator)
     inputs[-1], labels[-1] = torch.tensor([100.0, -100.0]), 1  # alone in the last batch, and very wrong
     model = identity()
-    measured = evaluate(model, cross_entropy, model.initial, (inputs, labels))
-    assert measured["loss"] == pytest.approx(float(F.cross_entropy(inputs, labels)), rel=1e-13)
-    assert measured["accuracy"] == pytest.approx(float((inputs.argmax(1) == labels).double().mean()), rel=1e-13)
+    measured = evaluate(model, cross_entropy, (inputs, labels))
+    assert measured["test_loss"] == pytest.approx(float(F.cross_entropy(inputs, labels)), rel=1e-13)
+    assert measured["test_accuracy"] == pytest.approx(float((inputs.argmax(1) == labels).double().mean()), rel=1e-13)
 
 
 def test_the_history_holds_what_the_result_is_worth_on_the_test_set():

@@ -80,9 +80,11 @@ def test_outputs_and_gradients_are_those_of_a_module_with_these_values(make):
     model = FlatModel(module, torch.float64)
     x, inputs = random_vector(model.size).requires_grad_(), random_vector(20, seed=1).reshape(5, 4)
     twin = filled(module, x.detach())
-    assert torch.equal(model.evaluate(x, inputs), twin.eval()(inputs))
-    assert torch.equal(model.train(model.parameters(x), inputs, None), twin.train()(inputs))
-    (model.evaluate(x, inputs) ** 2).sum().backward()
+    model.resident.load(x.detach())
+    assert torch.equal(model.resident.evaluate(inputs), twin.eval()(inputs))
+    assert torch.equal(model.resident.outputs(inputs), twin.train()(inputs))
+    assert torch.equal(model.train(model.parameters(x), inputs, None), twin(inputs))
+    (model.train(model.parameters(x), inputs, None) ** 2).sum().backward()
     (twin(inputs) ** 2).sum().backward()
     torch.testing.assert_close(x.grad, torch.cat([p.grad.flatten() for p in twin.parameters()]), rtol=0, atol=1e-12)
 
@@ -153,7 +155,7 @@ def test_parameters_and_buffers_are_converted_to_the_runs_dtype(dtype: torch.dty
     module.register_buffer("scale", torch.tensor(3.0, dtype=torch.float64))
     model = FlatModel(module, dtype)
     assert model.initial.dtype == dtype
-    assert model.evaluate(model.initial, torch.zeros(2, 3, dtype=dtype)).dtype == dtype
+    assert model.resident.evaluate(torch.zeros(2, 3, dtype=dtype)).dtype == dtype
 
 
 @pytest.mark.parametrize(

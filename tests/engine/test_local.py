@@ -13,7 +13,7 @@ from driftless import InputError, LocalTraining, simulate
 from driftless.algorithms import FedAvg, FedSGD, Scaffold
 from driftless.engine.batches import FULL_GRADIENT_CHUNK, plan
 from driftless.engine.flat import FlatModel
-from driftless.engine.local import Batch, LocalStep, check_agreement, loss_gradient
+from driftless.engine.local import Batch, LocalStep, check_agreement, loss_gradient, regularised
 from driftless.engine.losses import cross_entropy, half_squared_error
 from driftless.random import stream
 from engine.problems import linear, network, regression, run, vector
@@ -71,10 +71,10 @@ def step_with(model: FlatModel, **training: object) -> LocalStep:
 def test_weight_decay_adds_wd_times_y_to_the_gradient():
     model, (inputs, targets) = FlatModel(linear(), torch.float64), regression([6]).client(0)
     y, batch = torch.arange(4.0, dtype=torch.float64) + 1, Batch(inputs, targets)
-    plain, _ = step_with(model).at(y, batch)
-    decayed, seen = step_with(model, weight_decay=0.25).at(y, batch)
+    plain, _ = step_with(model).gradient(y, batch)
+    decayed = regularised(plain, y, LocalTraining(weight_decay=0.25))
     torch.testing.assert_close(decayed - plain, 0.25 * y, rtol=0, atol=1e-13)
-    assert seen.loss == step_with(model).at(y, batch)[1].loss
+    assert regularised(plain, y, LocalTraining()) is plain
 
 
 @settings(max_examples=40, deadline=None)
@@ -82,8 +82,8 @@ def test_weight_decay_adds_wd_times_y_to_the_gradient():
 def test_clip_norm_bounds_the_gradient_and_keeps_its_direction(bound: float, scale: float):
     model, (inputs, targets) = FlatModel(linear(), torch.float64), regression([6]).client(0)
     y = scale * torch.ones(4, dtype=torch.float64)
-    plain, _ = step_with(model).at(y, Batch(inputs, targets))
-    clipped, _ = step_with(model, clip_norm=bound).at(y, Batch(inputs, targets))
+    plain, _ = step_with(model).gradient(y, Batch(inputs, targets))
+    clipped = regularised(plain, y, LocalTraining(clip_norm=bound))
     assert clipped.norm() <= bound * (1 + 1e-12)
     if plain.norm() <= bound:
         assert torch.equal(clipped, plain)
@@ -94,7 +94,8 @@ def test_clip_norm_bounds_the_gradient_and_keeps_its_direction(bound: float, sca
 def test_a_zero_gradient_stays_zero_under_clipping():
     model, inputs = FlatModel(linear(), torch.float64), torch.zeros(2, 3, dtype=torch.float64)
     y = torch.zeros(4, dtype=torch.float64)
-    clipped, _ = step_with(model, clip_norm=0.1).at(y, Batch(inputs, torch.zeros(2, dtype=torch.float64)))
+    g, _ = step_with(model).gradient(y, Batch(inputs, torch.zeros(2, dtype=torch.float64)))
+    clipped = regularised(g, y, LocalTraining(clip_norm=0.1))
     assert torch.equal(clipped, torch.zeros(4, dtype=torch.float64))
 
 

@@ -54,8 +54,8 @@ def test_blocks_stay_well_ahead_of_a_plain_loop():
     def ours() -> list[float]:
         ends = list[float]()
         driftless.simulate(
-            "fedavg", federation, module, rounds=20, cohort=CLIENTS, local=local, engine="block", threads=1,
-            compile="off", evaluate_every=0, on_round=lambda _: ends.append(time.process_time()),
+            "fedavg", federation, module, rounds=20, cohort=CLIENTS, local=local, engine="block",
+            evaluate_every=0, on_round=lambda _: ends.append(time.process_time()),
         )  # fmt: skip
         return [after - before for before, after in pairwise(ends[5:])]
 

@@ -38,7 +38,7 @@ def federation(name: str, task: Task, sizes: tuple[int, ...] = (3, 2)) -> Federa
 def trained(name: str, task: Task, model: nn.Module, engine: str, **options: Any) -> Result:
     """After one round of two clients; every layer has moved."""
     result = driftless.simulate(
-        "fedavg", federation(name, task), model, rounds=1, cohort=2, engine=engine, compile="off", evaluate_every=0,
+        "fedavg", federation(name, task), model, rounds=1, cohort=2, engine=engine, evaluate_every=0,
         **options,
     )  # fmt: skip
     after = dict(result.module().named_parameters())
@@ -111,7 +111,7 @@ def test_training_lowers_the_loss(name: str):
 
 def test_the_engine_is_chosen_for_a_recurrent_model():
     result = driftless.simulate(
-        "fedavg", federation("lstm-ghbm", SMALL["lstm-ghbm"]), "lstm-ghbm", rounds=1, cohort=2, compile="off"
+        "fedavg", federation("lstm-ghbm", SMALL["lstm-ghbm"]), "lstm-ghbm", rounds=1, cohort=2
     )
     assert result.engine["kind"] in ("single", "block")
 

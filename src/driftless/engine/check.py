@@ -7,6 +7,7 @@ would hide differences). What differs by more than rounding is refused, with the
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -17,9 +18,11 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from driftless.algorithm import Vector
+from driftless.engine import augment
 from driftless.engine.dropout import KeyedDropout
 from driftless.engine.flat import FlatModel
 from driftless.engine.graph.record import NotRecordable, record, total_bytes
+from driftless.engine.graph.replay import same_bits
 from driftless.engine.local import Batch, Seen, loss_gradient
 from driftless.engine.losses import Loss
 from driftless.engine.minibatches import Workload
@@ -29,6 +32,8 @@ from driftless.random import stream, torch_stream
 
 TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
 """Of the largest entry of a parameter's gradient. Rounding is far below, a wrong weight far above."""
+FLOOR = 1e-2
+"""Share of the largest entry of the whole gradient below which a parameter's gradient may be nothing but rounding."""
 MOST_EXAMPLES = 512
 """Of the minibatch that is tried."""
 REPETITIONS = 3
@@ -83,8 +88,9 @@ def check_single(work: Workload, module: nn.Module) -> None:
             "it; write the loss as a function of outputs and targets alone, and use local.weight_decay for a "
             "regulariser."
         )
+    floor = FLOOR * max(float(g.abs().max()) for g in theirs)
     for (name, p), a, b in zip(parameters.items(), ours, theirs, strict=True):
-        if difference(a, b) > TOLERANCE[x.dtype]:
+        if difference(a, b, floor) > TOLERANCE[x.dtype]:
             hooked = "the parameter has a hook, which a copy of it does not have"
             outside = "something outside of the module refers to it, or it computes something else in each call"
             raise InputError(
@@ -140,6 +146,8 @@ class BlockTrial(NamedTuple):
     """Why there can be no blocks; None if there can."""
     bytes_of_a_client: float = 0.0
     """Memory of one client's step while it is recorded."""
+    slow: bool = False
+    """Whether vmap has no rule of its own for some operation and computes it client by client."""
 
 
 def try_block(work: Workload) -> BlockTrial:
@@ -159,14 +167,18 @@ def try_block(work: Workload) -> BlockTrial:
 
     attributes = python_state(work)
     try:
-        with torch.no_grad():
-            (together, seen), recorded = record(block_gradient, (), clone(stacked), x)
-            again = [lifted(x, clone(stacked)) for _ in range(REPETITIONS)]
+        with torch.no_grad(), warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            at = x.clone()
+            (together, seen), recorded = record(block_gradient, (), clone(stacked), at)
+            again = [lifted(x.clone(), clone(stacked)) for _ in range(REPETITIONS)]
     except (RuntimeError, ValueError, TypeError, NotImplementedError, IndexError) as error:
         return BlockTrial(f"vmap cannot lift it: {str(error).splitlines()[0][:160]}")
+    if not torch.equal(at, x):
+        return BlockTrial("its forward pass writes into its parameters")
     if python_state(work) != attributes:
         return BlockTrial("the model changes an attribute of its own in each call")
-    if not all(torch.equal(together, other) for other, _ in again):
+    if not all(same_bits(together, other) for other, _ in again):
         return BlockTrial("equal calls give different results")
     for i, count in enumerate((width, short)):
         own = Batch(
@@ -176,7 +188,8 @@ def try_block(work: Workload) -> BlockTrial:
         if problem:
             return BlockTrial(problem)
     size = total_bytes(recorded) if not isinstance(recorded, NotRecordable) else 40 * x.numel() * x.element_size()
-    return BlockTrial(None, size / 2)
+    own = size / 2 + (augment.room(batch.inputs) if augment.KINDS[work.training.augment] else 0)
+    return BlockTrial(None, own, slow=any("performance drop" in str(warning.message) for warning in warned))
 
 
 def compare_with_single(work: Workload, x: Vector, batch: Batch, g: Vector, seen: Seen, padded: bool) -> str | None:
@@ -185,11 +198,13 @@ def compare_with_single(work: Workload, x: Vector, batch: Batch, g: Vector, seen
         expected, seen_expected = gradient(work.model, work.loss, batch)
     where = "a minibatch with padding" if padded else "a minibatch"
     tolerance = TOLERANCE[x.dtype]
-    for name, a, b in zip(
-        work.model.names, work.model.parameters(g).values(), work.model.parameters(expected).values(), strict=True
-    ):
-        if (off := difference(a, b)) > tolerance:
-            return f"on {where} the gradient of '{name}' differs by {off:.1%} from that of one client alone"
+    expected_parts, floor = work.model.parameters(expected), FLOOR * float(expected.abs().max())
+    for name, part in work.model.parameters(g).items():
+        if (off := difference(part, expected_parts[name], floor)) > tolerance:
+            return (
+                f"on {where} the gradient of '{name}' differs by {off:.1%} from that of one client alone (is the loss "
+                "a mean over the examples of a batch, and does the model treat every example by itself?)"
+            )
     if difference(seen.loss, seen_expected.loss) > tolerance:
         return f"on {where} the loss is {float(seen.loss):.5g}, of one client alone {float(seen_expected.loss):.5g}"
     return None
@@ -214,11 +229,11 @@ def clone(batch: Batch) -> Batch:
     return Batch(*(None if part is None else part.clone() for part in batch))  # pyright: ignore[reportArgumentType]
 
 
-def difference(a: Tensor, b: Tensor) -> float:
-    """The largest difference relative to the largest number; NaN in the same places counts as equal."""
+def difference(a: Tensor, b: Tensor, floor: float = 0.0) -> float:
+    """The largest difference relative to the largest number, or to `floor`; NaN in the same places counts as equal."""
     both = torch.isnan(a) & torch.isnan(b)
     a, b = a.masked_fill(both, 0.0), b.masked_fill(both, 0.0)
     if torch.equal(a, b):
         return 0.0
-    scale, off = float(torch.maximum(a.abs().max(), b.abs().max())), float((a - b).abs().max())
+    scale, off = max(floor, float(a.abs().max()), float(b.abs().max())), float((a - b).abs().max())
     return off / scale if math.isfinite(off) else math.inf

@@ -102,8 +102,8 @@ def decide(settings: EngineSettings, work: Workload, cohort: np.ndarray) -> Deci
                 f"engine='block' cannot train this model with this loss: {trial.problem}. "
                 "Use engine='single' or 'auto'."
             )
-        if trial.problem:
-            kind, notices = "single", (f"clients are trained one after the other, not in blocks: {trial.problem}",)
+        if settings.kind == "auto" and (reason := trial.problem or ("vmap is slow for it" if trial.slow else None)):
+            kind, notices = "single", (f"clients are trained one after the other, not in blocks: {reason}",)
     seconds = step_seconds(work)
     size = 1
     if kind == "block":
