@@ -103,6 +103,8 @@ Upload = Any
 class Algorithm(ABC):
     """Subclass as a frozen dataclass; override what differs from FedAvg. Only `update` has no default."""
 
+    name: ClassVar[str] = ""
+    """The word for it on the command line; none for a class that is given as FILE.py:NAME."""
     citation: ClassVar[str] = ""
     weighting: ClassVar[str] = "examples"
     """The paper's average over clients: by "examples" or "uniform". A run can override it."""

@@ -38,7 +38,7 @@ from driftless.algorithms import (
     ServerGHBM,
 )
 from driftless.algorithms.feddyn import Server as FedDynServer
-from driftless.algorithms.optimizers import invert
+from driftless.algorithms.optimizers import optimizer_of
 from driftless.data.sampling import Cyclic
 
 from .problems import (
@@ -322,7 +322,7 @@ class WitnessedFedGBO(FedGBO):
         return WitnessedDelta(y - msg.x, local.total), client
 
     def update(self, server, mean, r):
-        recovered = invert(self, -mean.delta / (r.lr * r.steps), server.statistics)
+        recovered = optimizer_of(self).invert(-mean.delta / (r.lr * r.steps), server.statistics)
         return Witnessed(*super().update(server, mean, r), recovered, mean.total / r.steps)
 
 
