@@ -158,7 +158,7 @@ def test_the_clipped_entries_clip_some_uploads_and_leave_others(name: str):
 
 
 @every_algorithm
-def test_an_algorithm_says_where_it_comes_from_and_how_it_averages(name: str):
+def test_an_algorithm_states_its_paper_and_how_it_averages(name: str):
     algorithm = ENTRIES[name]
     assert len(algorithm.citation) > 10
     assert algorithm.weighting in ("examples", "uniform")

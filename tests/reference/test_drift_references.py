@@ -124,7 +124,7 @@ def test_both_forms_of_adabest_agree_exactly_when_the_clients_are_equally_large(
     assert_different(run(adabest, size_adaptive=True, **hyper), run(adabest, size_adaptive=False, **hyper))
 
 
-def test_adabest_knows_the_mean_size_of_all_participations_so_far():
+def test_adabest_keeps_the_mean_size_of_all_participations_so_far():
     sizes = []
     for cohort, record in zip(COHORTS, run(adabest), strict=True):
         sizes.extend(PROBLEM.examples(i) for i in cohort)

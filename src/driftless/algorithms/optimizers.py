@@ -49,8 +49,7 @@ class RMSProp:
     def invert(self, d: Vector, s: Statistics) -> Vector:
         return d * (s.v.sqrt() + self.eps)
 
-    def use_tracked(self, g: Vector, s: Statistics) -> Vector:
-        return g / (s.v.sqrt() + self.eps)
+    use_tracked = use
 
 
 @dataclass(frozen=True)

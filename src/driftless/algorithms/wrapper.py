@@ -14,7 +14,7 @@ from driftless.errors import InputError
 
 
 def of_inner(attribute: str) -> Any:
-    """A property that reads an attribute of `inner`. Any, since the type checker has class attributes in its place."""
+    """A property that reads an attribute of `inner`. Any: for the type checker, it stands for a class attribute."""
     return property(attrgetter(f"inner.{attribute}"))
 
 
