@@ -2,9 +2,9 @@
 
 An algorithm is a frozen dataclass of hyper-parameters with a few pure methods on flat vectors. Client methods are
 written for ONE client; the engine lifts them over a block of clients with `torch.func.vmap`. `self` never changes:
-everything that changes lives in the server state, the client state or the local state, which are NamedTuples of
-tensors. The server only ever sees means of uploads, which is what makes blocks, workers, streaming and secure
-aggregation possible without the algorithm knowing.
+everything that changes is in the server state, the client state or the local state, which are NamedTuples of tensors.
+The server receives only means of uploads, which makes blocks, workers, streaming and secure aggregation possible for
+every algorithm.
 
 One round, as the engine runs it:
 
@@ -39,7 +39,7 @@ OnRequest = Any
 
 
 class Facts(NamedTuple):
-    """What the server knows before the first round."""
+    """What is given before the first round."""
 
     layers: tuple[slice, ...]
     """The flat vector's parts, one per parameter tensor of the module."""
@@ -59,7 +59,7 @@ class Step(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Facts of the round: a client sees its own numbers, the server the cohort's means."""
+    """Facts of the round: of a client in its own methods, means over the cohort in `update`."""
 
     t: Scalar
     """The round, from 1."""
@@ -92,7 +92,8 @@ class Delta(NamedTuple):
     delta: Vector
 
 
-# States, messages and uploads differ in type from algorithm to algorithm; each file names its own NamedTuples.
+# States, messages and uploads differ in type from algorithm to algorithm. A method that annotates them with its own
+# NamedTuples, as in `def update(self, server: Server, mean: Upload, r)`, has their fields checked by a type checker.
 Server = Any
 Client = Any
 Message = Any
@@ -103,6 +104,8 @@ Upload = Any
 class Algorithm(ABC):
     """Subclass as a frozen dataclass; override what differs from FedAvg. Only `update` has no default."""
 
+    name: ClassVar[str] = ""
+    """Its name on the command line and in ALGORITHMS; empty for a class that is given as FILE.py:NAME."""
     citation: ClassVar[str] = ""
     weighting: ClassVar[str] = "examples"
     """The paper's average over clients: by "examples" or "uniform". A run can override it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -118,3 +119,7 @@ def assert_same(left: list[Record], right: list[Record]) -> None:
 
 def assert_different(left: list[Record], right: list[Record]) -> None:
     assert max(float((a.x - b.x).abs().max()) for a, b in zip(left, right, strict=True)) > 1e-4
+
+
+on_both_problems = pytest.mark.parametrize("problem", [regression, mlp])
+with_both_weightings = pytest.mark.parametrize(("problem", "weighting"), [(regression, "examples"), (mlp, "uniform")])

@@ -20,7 +20,7 @@ norm of h plateaus" without a rule; ours, off by default: when norm(h) has not f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -70,9 +70,10 @@ class AdaBest(Algorithm):
     beta_decay: float = 1.0
     plateau_rounds: int = 0
 
-    citation: ClassVar[str] = "Varno et al., ECCV 2022, arXiv:2204.13170"
-    weighting: ClassVar[str] = "uniform"
-    uniform: ClassVar[frozenset[str]] = frozenset({"examples"})
+    name = "adabest"
+    citation = "Varno et al., ECCV 2022, arXiv:2204.13170"
+    weighting = "uniform"
+    uniform = frozenset({"examples"})
 
     def __post_init__(self):
         not_negative(self, "mu")
@@ -87,18 +88,18 @@ class AdaBest(Algorithm):
     def init_client(self, x):
         return Client(torch.zeros_like(x), x.new_zeros(()))
 
-    def broadcast(self, server):
+    def broadcast(self, server: Server):
         return Message(server.x, server.mean_examples)
 
-    def direction(self, step, local, msg, client, r):
+    def direction(self, step, local, msg: Message, client: Client, r):
         size = msg.mean_examples / r.examples if self.size_adaptive else 1.0
         return step.g - size * client.h, local
 
-    def upload(self, y, local, msg, client, r):
+    def upload(self, y, local, msg: Message, client: Client, r):
         h = client.h / (r.t - client.t_last) + self.mu * (msg.x - y)
         return Upload(y - msg.x, r.examples), Client(h, r.t)
 
-    def update(self, server, mean, r):
+    def update(self, server: Server, mean: Upload, r):
         x_bar = server.x + mean.delta
         h = server.plateau.beta * (server.x_bar - x_bar)
         participations = server.participations + r.cohort
@@ -114,5 +115,5 @@ class AdaBest(Algorithm):
         beta = torch.where(due, plateau.beta * self.beta_decay, plateau.beta)
         return Plateau(beta, torch.minimum(norm, plateau.lowest), torch.where(due, 0.0, since))
 
-    def inference(self, server):
+    def inference(self, server: Server):
         return server.x_bar

@@ -12,13 +12,12 @@ Vectors: 1 down, 1 up, none kept by the client.  Deviations: none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from driftless.algorithm import Algorithm
+from driftless.algorithm import Algorithm, Delta
 from driftless.algorithms.checks import positive
-from driftless.algorithms.fedgbo import Biased
 from driftless.algorithms.fedopt import REDDI
-from driftless.algorithms.optimizers import check, initial, step_with, track
+from driftless.algorithms.optimizers import check_optimizer, optimizer_of
+from driftless.algorithms.states import Biased
 
 
 @dataclass(frozen=True)
@@ -31,17 +30,18 @@ class AdaptiveFedOpt(Algorithm):
     beta2: float = 0.99
     eps: float = 1e-3
 
-    citation: ClassVar[str] = REDDI
-    weighting: ClassVar[str] = "uniform"
+    name = "adaptive-fedopt"
+    citation = REDDI
+    weighting = "uniform"
 
     def __post_init__(self):
         positive(self, "server_lr")
-        check(self)
+        check_optimizer(self)
 
     def init_server(self, x, facts):
-        return Biased(x, initial(self, x))
+        return Biased(x, optimizer_of(self).initial(x))
 
-    def update(self, server, mean, r):
-        D = -mean.delta
-        statistics = track(self, server.statistics, D)
-        return Biased(server.x - self.server_lr * step_with(self, D, statistics), statistics)
+    def update(self, server: Biased, mean: Delta, r):
+        optimizer, D = optimizer_of(self), -mean.delta
+        statistics = optimizer.track(server.statistics, D)
+        return Biased(server.x - self.server_lr * optimizer.use_tracked(D, statistics), statistics)

@@ -14,93 +14,71 @@ Vectors: those of the inner algorithm, and one number down and up.  Deviations: 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 
-from driftless.algorithm import Algorithm, Scalar
+from driftless.algorithm import Scalar, Vector
 from driftless.algorithms.checks import fraction, positive
-from driftless.errors import InputError
+from driftless.algorithms.wrapper import Wrapper
 
 
-class Clipped(NamedTuple):
+class Server(NamedTuple):
     """Server state and message: the inner algorithm's, and the clipping norm."""
 
     inner: Any
     rho: Scalar
 
     @property
-    def x(self):
+    def x(self) -> Vector:
         return self.inner.x
 
 
-class ClippedUpload(NamedTuple):
+class Upload(NamedTuple):
     inner: Any
     below: Scalar
 
     @property
-    def delta(self):
+    def delta(self) -> Vector:
         return self.inner.delta
 
 
 @dataclass(frozen=True)
-class AdaptiveClipping(Algorithm):
+class AdaptiveClipping(Wrapper):
     """Clip the uploads of `inner` to an adaptive norm."""
 
-    inner: Algorithm
     quantile: float = 0.8
     lr: float = 0.2
     initial: float = 1.0
 
-    citation: ClassVar[str] = "Andrew et al., NeurIPS 2021, arXiv:1905.03871; Charles et al., NeurIPS 2021"
+    citation = "Andrew et al., NeurIPS 2021, arXiv:1905.03871; Charles et al., NeurIPS 2021"
 
     def __post_init__(self):
-        if not isinstance(self.inner, Algorithm):
-            raise InputError(f"inner of AdaptiveClipping must be an algorithm such as FedAvg(), got {self.inner!r}.")
+        super().__post_init__()
         fraction(self, "quantile")
         positive(self, "lr", "initial")
 
-    # What the inner algorithm asks of the engine, the wrapper asks too.
-    weighting = property(lambda self: self.inner.weighting)  # pyright: ignore
-    anchor_gradient = property(lambda self: self.inner.anchor_gradient)  # pyright: ignore
-    full_gradient = property(lambda self: self.inner.full_gradient)  # pyright: ignore
-    local_must_be = property(lambda self: self.inner.local_must_be)  # pyright: ignore
-    uniform = property(lambda self: self.inner.uniform | {"below"})  # pyright: ignore
-    server_lr = property(lambda self: getattr(self.inner, "server_lr", None))
+    @property
+    def uniform(self) -> frozenset[str]:
+        return self.inner.uniform | {"below"}
 
     def init_server(self, x, facts):
-        return Clipped(self.inner.init_server(x, facts), x.new_tensor(self.initial))
+        return Server(self.inner.init_server(x, facts), x.new_tensor(self.initial))
 
-    def init_client(self, x):
-        return self.inner.init_client(x)
+    def broadcast(self, server: Server):
+        return Server(self.inner.broadcast(server.inner), server.rho)
 
-    def broadcast(self, server):
-        return Clipped(self.inner.broadcast(server.inner), server.rho)
-
-    def init_local(self, msg, client, r):
-        return self.inner.init_local(msg.inner, client, r)
-
-    def direction(self, step, local, msg, client, r):
-        return self.inner.direction(step, local, msg.inner, client, r)
-
-    def upload(self, y, local, msg, client, r):
+    def upload(self, y, local, msg: Server, client, r):
         upload, client = self.inner.upload(y, local, msg.inner, client, r)
         norm = upload.delta.norm()
         below = norm <= msg.rho
         scale = torch.where(below, 1.0, msg.rho / torch.where(below, 1.0, norm))
-        return ClippedUpload(upload._replace(delta=scale * upload.delta), below.to(norm.dtype)), client
+        return Upload(upload._replace(delta=scale * upload.delta), below.to(norm.dtype)), client
 
-    def update(self, server, mean, r):
+    def update(self, server: Server, mean: Upload, r):
         rho = server.rho * torch.exp(-self.lr * (mean.below - self.quantile))
-        return Clipped(self.inner.update(server.inner, mean.inner, r), rho)
+        return Server(self.inner.update(server.inner, mean.inner, r), rho)
 
-    def diagnostics(self, server, mean):
-        inner = self.inner.diagnostics(server.inner, mean.inner)
-        return {**inner, "clip_level": server.rho, "clipped": 1 - mean.below}
-
-    def inference(self, server):
-        return self.inner.inference(server.inner)
-
-    def with_server_lr(self, server_lr):
-        return replace(self, inner=self.inner.with_server_lr(server_lr))
+    def diagnostics(self, server: Server, mean: Upload):
+        return {**super().diagnostics(server, mean), "clip_level": server.rho, "clipped": 1 - mean.below}

@@ -15,9 +15,8 @@ Vectors: 1 down, 1 up, none kept by the client.  Deviations: none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from driftless.algorithm import Algorithm, Model
+from driftless.algorithm import Algorithm, Delta, Model
 from driftless.algorithms.checks import positive
 
 MCMAHAN = "McMahan et al., AISTATS 2017, arXiv:1602.05629"
@@ -29,12 +28,13 @@ class FedAvg(Algorithm):
 
     server_lr: float = 1.0
 
-    citation: ClassVar[str] = MCMAHAN
+    name = "fedavg"
+    citation = MCMAHAN
 
     def __post_init__(self):
         positive(self, "server_lr")
 
-    def update(self, server, mean, r):
+    def update(self, server: Model, mean: Delta, r):
         return Model(server.x + self.server_lr * mean.delta)
 
 
@@ -44,11 +44,12 @@ class FedSGD(Algorithm):
 
     server_lr: float = 1.0
 
-    citation: ClassVar[str] = MCMAHAN
+    name = "fedsgd"
+    citation = MCMAHAN
     local_must_be = {"steps": 1, "batch_size": None, "lr": 1.0, "lr_decay": 1.0}  # noqa: RUF012
 
     def __post_init__(self):
         positive(self, "server_lr")
 
-    def update(self, server, mean, r):
+    def update(self, server: Model, mean: Delta, r):
         return Model(server.x + self.server_lr * mean.delta)

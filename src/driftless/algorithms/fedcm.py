@@ -14,13 +14,12 @@ Vectors: 2 down, 1 up, none kept by the client.  Deviations: none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
-from driftless.algorithm import Algorithm
+from driftless.algorithm import Algorithm, Delta
 from driftless.algorithms.checks import decay, fraction, positive
-from driftless.algorithms.fedopt import Momentum
+from driftless.algorithms.states import Momentum
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,9 @@ class FedCM(Algorithm):
     alpha: float = 0.1
     server_lr: float = 1.0
 
-    citation: ClassVar[str] = "Xu et al., 2021, arXiv:2106.10874"
-    weighting: ClassVar[str] = "uniform"
+    name = "fedcm"
+    citation = "Xu et al., 2021, arXiv:2106.10874"
+    weighting = "uniform"
 
     def __post_init__(self):
         fraction(self, "alpha")
@@ -40,13 +40,13 @@ class FedCM(Algorithm):
     def init_server(self, x, facts):
         return Momentum(x, torch.zeros_like(x))
 
-    def broadcast(self, server):
+    def broadcast(self, server: Momentum):
         return server
 
-    def direction(self, step, local, msg, client, r):
+    def direction(self, step, local, msg: Momentum, client, r):
         return self.alpha * step.g + (1 - self.alpha) * msg.m, local
 
-    def update(self, server, mean, r):
+    def update(self, server: Momentum, mean: Delta, r):
         m = -mean.delta / (r.lr * r.steps)
         return Momentum(server.x + self.server_lr * mean.delta, m)
 
@@ -59,8 +59,9 @@ class FedADC(Algorithm):
     beta_global: float = 0.9
     server_lr: float = 1.0
 
-    citation: ClassVar[str] = "Ozfatura et al., ISIT 2021, arXiv:2012.09102"
-    weighting: ClassVar[str] = "uniform"
+    name = "fedadc"
+    citation = "Ozfatura et al., ISIT 2021, arXiv:2012.09102"
+    weighting = "uniform"
 
     def __post_init__(self):
         decay(self, "beta_local", "beta_global")
@@ -69,12 +70,12 @@ class FedADC(Algorithm):
     def init_server(self, x, facts):
         return Momentum(x, torch.zeros_like(x))
 
-    def broadcast(self, server):
+    def broadcast(self, server: Momentum):
         return server
 
-    def direction(self, step, local, msg, client, r):
+    def direction(self, step, local, msg: Momentum, client, r):
         return step.g + self.beta_local / r.steps * msg.m, local
 
-    def update(self, server, mean, r):
+    def update(self, server: Momentum, mean: Delta, r):
         m = -mean.delta / r.lr + (self.beta_global - self.beta_local) * server.m
         return Momentum(server.x - self.server_lr * r.lr * m, m)

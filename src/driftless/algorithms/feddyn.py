@@ -14,11 +14,11 @@ Vectors: 1 down, 1 up, 1 kept by the client.  Deviations: none. The aggregate x_
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from driftless.algorithm import Algorithm, Delta, Vector
+from driftless.algorithm import Algorithm, Delta, Model, Vector
 from driftless.algorithms.checks import not_negative
 
 
@@ -37,8 +37,9 @@ class FedDyn(Algorithm):
 
     mu: float = 0.02
 
-    citation: ClassVar[str] = "Acar et al., ICLR 2021, arXiv:2111.04263"
-    weighting: ClassVar[str] = "uniform"
+    name = "feddyn"
+    citation = "Acar et al., ICLR 2021, arXiv:2111.04263"
+    weighting = "uniform"
 
     def __post_init__(self):
         not_negative(self, "mu")
@@ -49,16 +50,16 @@ class FedDyn(Algorithm):
     def init_client(self, x):
         return Client(torch.zeros_like(x))
 
-    def direction(self, step, local, msg, client, r):
+    def direction(self, step, local, msg: Model, client: Client, r):
         return step.g - client.h - self.mu * (msg.x - step.y), local
 
-    def upload(self, y, local, msg, client, r):
+    def upload(self, y, local, msg: Model, client: Client, r):
         return Delta(y - msg.x), Client(client.h + self.mu * (msg.x - y))
 
-    def update(self, server, mean, r):
+    def update(self, server: Server, mean: Delta, r):
         x_bar = server.x + mean.delta
         h = server.h + r.cohort / r.clients * (server.x - x_bar)
         return Server(x_bar - h, h)
 
-    def inference(self, server):
+    def inference(self, server: Server):
         return server.x + server.h

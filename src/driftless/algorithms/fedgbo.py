@@ -14,27 +14,10 @@ Deviations: x_1 in the paper's SGDm inverse is read as x_t; the square that Tabl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
 
-from driftless.algorithm import Algorithm, Vector
-from driftless.algorithms.optimizers import Statistics, check, initial, invert, track, use
-
-MILLS = "Mills et al., IEEE Trans. Computers 2022, arXiv:2108.09134"
-
-
-class Biased(NamedTuple):
-    """Server state and message."""
-
-    x: Vector
-    statistics: Statistics
-
-    @property
-    def m(self) -> Vector:
-        return self.statistics.m
-
-    @property
-    def v(self) -> Vector:
-        return self.statistics.v
+from driftless.algorithm import Algorithm, Delta
+from driftless.algorithms.optimizers import check_optimizer, optimizer_of
+from driftless.algorithms.states import Biased
 
 
 @dataclass(frozen=True)
@@ -46,21 +29,23 @@ class FedGBO(Algorithm):
     beta2: float = 0.99
     eps: float = 1e-3
 
-    citation: ClassVar[str] = MILLS
-    weighting: ClassVar[str] = "uniform"
+    name = "fedgbo"
+    citation = "Mills et al., IEEE Trans. Computers 2022, arXiv:2108.09134"
+    weighting = "uniform"
 
     def __post_init__(self):
-        check(self)
+        check_optimizer(self)
 
     def init_server(self, x, facts):
-        return Biased(x, initial(self, x))
+        return Biased(x, optimizer_of(self).initial(x))
 
-    def broadcast(self, server):
+    def broadcast(self, server: Biased):
         return server
 
-    def direction(self, step, local, msg, client, r):
-        return use(self, step.g, msg.statistics), local
+    def direction(self, step, local, msg: Biased, client, r):
+        return optimizer_of(self).use(step.g, msg.statistics), local
 
-    def update(self, server, mean, r):
-        G = invert(self, -mean.delta / (r.lr * r.steps), server.statistics)
-        return Biased(server.x + mean.delta, track(self, server.statistics, G))
+    def update(self, server: Biased, mean: Delta, r):
+        optimizer = optimizer_of(self)
+        G = optimizer.invert(-mean.delta / (r.lr * r.steps), server.statistics)
+        return Biased(server.x + mean.delta, optimizer.track(server.statistics, G))

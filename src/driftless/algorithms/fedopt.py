@@ -16,30 +16,21 @@ Vectors: 1 down, 1 up, none kept by the client.  Deviations: none; FedAdam offer
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from driftless.algorithm import Algorithm, Scalar, Vector
+from driftless.algorithm import Algorithm, Delta, Scalar, Vector
 from driftless.algorithms.checks import choice, decay, positive
+from driftless.algorithms.states import Moments, Momentum
 
-HSU = "Hsu et al., 2019, arXiv:1909.06335"
 REDDI = "Reddi et al., ICLR 2021, arXiv:2003.00295"
 
 
-class Momentum(NamedTuple):
+class Server(NamedTuple):
+    """Of FedAdagrad."""
+
     x: Vector
-    m: Vector
-
-
-class Squares(NamedTuple):
-    x: Vector
-    v: Vector
-
-
-class Moments(NamedTuple):
-    x: Vector
-    m: Vector
     v: Vector
 
 
@@ -50,7 +41,8 @@ class FedAvgM(Algorithm):
     server_lr: float = 1.0
     momentum: float = 0.9
 
-    citation: ClassVar[str] = HSU
+    name = "fedavgm"
+    citation = "Hsu et al., 2019, arXiv:1909.06335"
 
     def __post_init__(self):
         positive(self, "server_lr")
@@ -59,7 +51,7 @@ class FedAvgM(Algorithm):
     def init_server(self, x, facts):
         return Momentum(x, torch.zeros_like(x))
 
-    def update(self, server, mean, r):
+    def update(self, server: Momentum, mean: Delta, r):
         m = self.momentum * server.m - mean.delta
         return Momentum(server.x - self.server_lr * m, m)
 
@@ -71,18 +63,19 @@ class FedAdagrad(Algorithm):
     server_lr: float = 0.1
     eps: float = 1e-3
 
-    citation: ClassVar[str] = REDDI
+    name = "fedadagrad"
+    citation = REDDI
 
     def __post_init__(self):
         positive(self, "server_lr", "eps")
 
     def init_server(self, x, facts):
-        return Squares(x, torch.zeros_like(x))
+        return Server(x, torch.zeros_like(x))
 
-    def update(self, server, mean, r):
+    def update(self, server: Server, mean: Delta, r):
         D = -mean.delta
         v = server.v + D**2
-        return Squares(server.x - self.server_lr * D / (v.sqrt() + self.eps), v)
+        return Server(server.x - self.server_lr * D / (v.sqrt() + self.eps), v)
 
 
 @dataclass(frozen=True)
@@ -95,7 +88,8 @@ class FedAdam(Algorithm):
     eps: float = 1e-3
     bias_correction: str = "keras"
 
-    citation: ClassVar[str] = REDDI
+    name = "fedadam"
+    citation = REDDI
 
     def __post_init__(self):
         positive(self, "server_lr", "eps")
@@ -105,7 +99,7 @@ class FedAdam(Algorithm):
     def init_server(self, x, facts):
         return Moments(x, torch.zeros_like(x), torch.zeros_like(x))
 
-    def update(self, server, mean, r):
+    def update(self, server: Moments, mean: Delta, r):
         m, v = adam_moments(server, -mean.delta, self.beta1, self.beta2)
         b1, b2 = 1 - self.beta1**r.t, 1 - self.beta2**r.t
         if self.bias_correction == "keras":
@@ -126,7 +120,8 @@ class FedYogi(Algorithm):
     beta2: float = 0.99
     eps: float = 1e-3
 
-    citation: ClassVar[str] = REDDI
+    name = "fedyogi"
+    citation = REDDI
 
     def __post_init__(self):
         positive(self, "server_lr", "eps")
@@ -135,7 +130,7 @@ class FedYogi(Algorithm):
     def init_server(self, x, facts):
         return Moments(x, torch.zeros_like(x), torch.full_like(x, 1e-6))
 
-    def update(self, server, mean, r):
+    def update(self, server: Moments, mean: Delta, r):
         D = -mean.delta
         m = self.beta1 * server.m + (1 - self.beta1) * D
         v = server.v - (1 - self.beta2) * D**2 * torch.sign(server.v - D**2)

@@ -12,9 +12,8 @@ Vectors: 1 down, 1 up, none kept by the client.  Deviations: none; the paper's i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from driftless.algorithm import Algorithm, Model
+from driftless.algorithm import Algorithm, Delta, Model
 from driftless.algorithms.checks import not_negative, positive
 
 
@@ -25,15 +24,16 @@ class FedProx(Algorithm):
     mu: float = 0.01
     server_lr: float = 1.0
 
-    citation: ClassVar[str] = "Li et al., MLSys 2020, arXiv:1812.06127"
-    weighting: ClassVar[str] = "uniform"
+    name = "fedprox"
+    citation = "Li et al., MLSys 2020, arXiv:1812.06127"
+    weighting = "uniform"
 
     def __post_init__(self):
         not_negative(self, "mu")
         positive(self, "server_lr")
 
-    def direction(self, step, local, msg, client, r):
+    def direction(self, step, local, msg: Model, client, r):
         return step.g + self.mu * (step.y - msg.x), local
 
-    def update(self, server, mean, r):
+    def update(self, server: Model, mean: Delta, r):
         return Model(server.x + self.server_lr * mean.delta)

@@ -1,7 +1,7 @@
 """Generalised heavy-ball momentum: each local step adds the server's mean progress over tau rounds.
 
 Zaccone, Masone, Ciccone. Communication-Efficient Heterogeneous Federated Learning with Generalized Heavy-Ball Momentum.
-2024, arXiv:2311.18578: Algorithms 1 (GHBM, LocalGHBM, FedHBM) and 3 (the analysed form).
+2024, arXiv:2311.18578: Algorithms 1 and 2 (Algorithm 3, the analysed form: ghbm_theory.py).
 
     GHBM         each step adds beta/(tau*K) * (x^{t-1} - x^{t-tau-1})
     LocalGHBM    each step adds beta/(tau_i*K) * (x - x_old),  x_old the model the client received at t_last
@@ -9,41 +9,40 @@ Zaccone, Masone, Ciccone. Communication-Efficient Heterogeneous Federated Learni
                  tau_i = t - t_last; the last two add nothing the first time
     all three    x <- x + server_lr*mean(delta)
     server-GHBM  clients plain SGD;  x <- x - server_lr*D + beta/tau*(x^{t-1} - x^{t-tau-1}), clamped at x^0
-    theory       d = (1-beta)*m + beta*g;  m <- (1-beta)*m + beta/tau * sum of the last tau rounds' mean gradients;
-                 x <- x - lr*K_bar*m
 
 Symbols: theta^{t} -> x, theta_i -> y, J -> K.
-Vectors: GHBM 2 down, 1 up, none kept; LocalGHBM, FedHBM 1 down, 1 up, 1 kept by the client; theory 2 down, 2 up.
+Vectors: GHBM 2 down, 1 up, none kept; LocalGHBM, FedHBM 1 down, 1 up, 1 kept by the client.
 Deviations: Algorithm 2 lacks 1/lr, put back here as d = g - step/lr. The rounds t <= tau are not defined: start="zero"
-has no momentum until x^{t-tau-1} exists, "clamp" reads models before round 0 as x^0. beta of `ghbm-theory` weighs the
-new gradient, as in Algorithm 3; it is one minus the main text's.
+has no momentum until x^{t-tau-1} exists, "clamp" reads models before round 0 as x^0.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from driftless.algorithm import Algorithm, Delta, Model, Scalar, Vector
-from driftless.algorithms.checks import choice, count, fraction, not_negative, positive
-from driftless.algorithms.fedopt import Momentum
+from driftless.algorithm import Algorithm, Delta, Model, Round, Scalar, Vector
+from driftless.algorithms.checks import choice, count, not_negative, positive
+from driftless.algorithms.states import Momentum
 
 ZACCONE = "Zaccone et al., 2024, arXiv:2311.18578"
 
 
-class History(NamedTuple):
+class Server(NamedTuple):
+    """Of GHBM and ServerGHBM."""
+
     x: Vector
     past: tuple[Vector, ...]
     """The tau models before x, the oldest first; x^0 where there was none yet."""
 
-    def then(self, x: Vector) -> History:
-        return History(x, (*self.past[1:], self.x))
+    def then(self, x: Vector) -> Server:
+        return Server(x, (*self.past[1:], self.x))
 
 
-class Memory(NamedTuple):
-    """Client state: the model it received (LocalGHBM) or made (FedHBM) when it last took part."""
+class Client(NamedTuple):
+    """The model it received (LocalGHBM) or made (FedHBM) when it last took part."""
 
     old: Vector
     t_last: Scalar
@@ -58,8 +57,9 @@ class GHBM(Algorithm):
     server_lr: float = 1.0
     start: str = "zero"
 
-    citation: ClassVar[str] = ZACCONE
-    weighting: ClassVar[str] = "uniform"
+    name = "ghbm"
+    citation = ZACCONE
+    weighting = "uniform"
 
     def __post_init__(self):
         not_negative(self, "beta")
@@ -68,18 +68,18 @@ class GHBM(Algorithm):
         choice(self, "start", "zero", "clamp")
 
     def init_server(self, x, facts):
-        return History(x, (x,) * self.tau)
+        return Server(x, (x,) * self.tau)
 
-    def broadcast(self, server):
+    def broadcast(self, server: Server):
         return Momentum(server.x, (server.past[0] - server.x) / self.tau)
 
-    def direction(self, step, local, msg, client, r):
+    def direction(self, step, local, msg: Momentum, client, r):
         gain = self.beta / (r.lr * r.steps)
         if self.start == "zero":
             gain = torch.where(r.t > self.tau, gain, 0.0)
         return step.g + gain * msg.m, local
 
-    def update(self, server, mean, r):
+    def update(self, server: Server, mean: Delta, r):
         return server.then(server.x + self.server_lr * mean.delta)
 
 
@@ -90,23 +90,24 @@ class LocalGHBM(Algorithm):
     beta: float = 0.9
     server_lr: float = 1.0
 
-    citation: ClassVar[str] = ZACCONE
-    weighting: ClassVar[str] = "uniform"
+    name = "localghbm"
+    citation = ZACCONE
+    weighting = "uniform"
 
     def __post_init__(self):
         not_negative(self, "beta")
         positive(self, "server_lr")
 
     def init_client(self, x):
-        return Memory(torch.zeros_like(x), x.new_zeros(()))
+        return Client(torch.zeros_like(x), x.new_zeros(()))
 
-    def direction(self, step, local, msg, client, r):
+    def direction(self, step, local, msg: Model, client: Client, r):
         return step.g - memory_gain(self.beta, client, r) * (msg.x - client.old), local
 
-    def upload(self, y, local, msg, client, r):
-        return Delta(y - msg.x), Memory(msg.x, r.t)
+    def upload(self, y, local, msg: Model, client: Client, r):
+        return Delta(y - msg.x), Client(msg.x, r.t)
 
-    def update(self, server, mean, r):
+    def update(self, server: Model, mean: Delta, r):
         return Model(server.x + self.server_lr * mean.delta)
 
 
@@ -117,27 +118,28 @@ class FedHBM(Algorithm):
     beta: float = 1.0
     server_lr: float = 1.0
 
-    citation: ClassVar[str] = ZACCONE
-    weighting: ClassVar[str] = "uniform"
+    name = "fedhbm"
+    citation = ZACCONE
+    weighting = "uniform"
 
     def __post_init__(self):
         not_negative(self, "beta")
         positive(self, "server_lr")
 
     def init_client(self, x):
-        return Memory(torch.zeros_like(x), x.new_zeros(()))
+        return Client(torch.zeros_like(x), x.new_zeros(()))
 
-    def direction(self, step, local, msg, client, r):
+    def direction(self, step, local, msg: Model, client: Client, r):
         return step.g - memory_gain(self.beta, client, r) * (step.y - client.old), local
 
-    def upload(self, y, local, msg, client, r):
-        return Delta(y - msg.x), Memory(y, r.t)
+    def upload(self, y, local, msg: Model, client: Client, r):
+        return Delta(y - msg.x), Client(y, r.t)
 
-    def update(self, server, mean, r):
+    def update(self, server: Model, mean: Delta, r):
         return Model(server.x + self.server_lr * mean.delta)
 
 
-def memory_gain(beta, client, r):
+def memory_gain(beta: float, client: Client, r: Round) -> Scalar:
     """beta/(lr*tau_i*K), and 0 for a client that never took part."""
     tau = r.t - client.t_last
     return torch.where(client.t_last > 0, beta / (r.lr * tau * r.steps), 0.0)
@@ -151,8 +153,9 @@ class ServerGHBM(Algorithm):
     tau: int = 10
     server_lr: float = 1.0
 
-    citation: ClassVar[str] = ZACCONE
-    weighting: ClassVar[str] = "uniform"
+    name = "server-ghbm"
+    citation = ZACCONE
+    weighting = "uniform"
 
     def __post_init__(self):
         not_negative(self, "beta")
@@ -160,62 +163,8 @@ class ServerGHBM(Algorithm):
         positive(self, "server_lr")
 
     def init_server(self, x, facts):
-        return History(x, (x,) * self.tau)
+        return Server(x, (x,) * self.tau)
 
-    def update(self, server, mean, r):
+    def update(self, server: Server, mean: Delta, r):
         momentum = self.beta / self.tau * (server.x - server.past[0])
         return server.then(server.x + self.server_lr * mean.delta + momentum)
-
-
-class Theory(NamedTuple):
-    x: Vector
-    m: Vector
-    gradients: tuple[Vector, ...]
-    """The mean gradients of the last tau - 1 rounds, the oldest first; 0 for rounds before the first."""
-
-
-class GradientSum(NamedTuple):
-    """Local state: the sum of the minibatch gradients so far."""
-
-    g_sum: Vector
-
-
-class DeltaAndSum(NamedTuple):
-    delta: Vector
-    g_sum: Vector
-
-
-@dataclass(frozen=True)
-class GHBMTheory(Algorithm):
-    """The form that the GHBM paper analyses."""
-
-    beta: float = 0.1
-    tau: int = 10
-
-    citation: ClassVar[str] = ZACCONE
-    weighting: ClassVar[str] = "uniform"
-
-    def __post_init__(self):
-        fraction(self, "beta")
-        count(self, "tau")
-
-    def init_server(self, x, facts):
-        zero = torch.zeros_like(x)
-        return Theory(x, zero, (zero,) * (self.tau - 1))
-
-    def broadcast(self, server):
-        return Momentum(server.x, server.m)
-
-    def init_local(self, msg, client, r):
-        return GradientSum(torch.zeros_like(msg.x))
-
-    def direction(self, step, local, msg, client, r):
-        return (1 - self.beta) * msg.m + self.beta * step.g, GradientSum(local.g_sum + step.g)
-
-    def upload(self, y, local, msg, client, r):
-        return DeltaAndSum(y - msg.x, local.g_sum), client
-
-    def update(self, server, mean, r):
-        gradients = (*server.gradients, mean.g_sum / r.steps)
-        m = (1 - self.beta) * server.m + self.beta / self.tau * torch.stack(gradients).sum(0)
-        return Theory(server.x - r.lr * r.steps * m, m, gradients[1:])

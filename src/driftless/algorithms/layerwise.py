@@ -16,13 +16,13 @@ what the authors' public code ran.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
-from driftless.algorithm import Algorithm, Model, Vector
+from driftless.algorithm import Algorithm, Delta, Model, Vector
 from driftless.algorithms.checks import decay, positive
-from driftless.algorithms.fedopt import Moments, Momentum, adam_moments
+from driftless.algorithms.fedopt import adam_moments
+from driftless.algorithms.states import Moments, Momentum
 
 CHARLES = "Charles et al., NeurIPS 2021, arXiv:2106.07820"
 
@@ -35,7 +35,8 @@ class FedLars(Algorithm):
     momentum: float = 0.9
     eps: float = 1e-3
 
-    citation: ClassVar[str] = f"{CHARLES}; LARS: You et al., 2017, arXiv:1708.03888"
+    name = "fedlars"
+    citation = f"{CHARLES}; LARS: You et al., 2017, arXiv:1708.03888"
 
     def __post_init__(self):
         positive(self, "server_lr", "eps")
@@ -44,7 +45,7 @@ class FedLars(Algorithm):
     def init_server(self, x, facts):
         return Momentum(x, torch.zeros_like(x))
 
-    def update(self, server, mean, r):
+    def update(self, server: Momentum, mean: Delta, r):
         m = self.momentum * server.m - (1 - self.momentum) * mean.delta
         return Momentum(server.x - self.server_lr * trusted(server.x, m, r.layers, self.eps), m)
 
@@ -58,7 +59,8 @@ class FedLamb(Algorithm):
     beta2: float = 0.99
     eps: float = 1e-3
 
-    citation: ClassVar[str] = f"{CHARLES}; Lamb: You et al., ICLR 2020, arXiv:1904.00962"
+    name = "fedlamb"
+    citation = f"{CHARLES}; Lamb: You et al., ICLR 2020, arXiv:1904.00962"
 
     def __post_init__(self):
         positive(self, "server_lr", "eps")
@@ -67,7 +69,7 @@ class FedLamb(Algorithm):
     def init_server(self, x, facts):
         return Moments(x, torch.zeros_like(x), torch.zeros_like(x))
 
-    def update(self, server, mean, r):
+    def update(self, server: Moments, mean: Delta, r):
         m, v = adam_moments(server, -mean.delta, self.beta1, self.beta2)
         m_hat, v_hat = m / (1 - self.beta1**r.t), v / (1 - self.beta2**r.t)
         u = m_hat / (v_hat.sqrt() + self.eps)
@@ -80,12 +82,13 @@ class NormalizedFedAvg(Algorithm):
 
     server_lr: float = 1.0
 
-    citation: ClassVar[str] = CHARLES
+    name = "normalized-fedavg"
+    citation = CHARLES
 
     def __post_init__(self):
         positive(self, "server_lr")
 
-    def update(self, server, mean, r):
+    def update(self, server: Model, mean: Delta, r):
         length = mean.delta.norm()
         return Model(server.x + self.server_lr * mean.delta / torch.where(length > 0, length, 1.0))
 

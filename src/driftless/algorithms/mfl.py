@@ -12,11 +12,11 @@ Vectors: 2 down and 2 up (3 and 3 with Adam), none kept by the client.  Deviatio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from driftless.algorithm import Algorithm, Vector
-from driftless.algorithms.fedgbo import Biased
-from driftless.algorithms.optimizers import Statistics, check, initial, step_with, track
+from driftless.algorithms.optimizers import check_optimizer, optimizer_of
+from driftless.algorithms.states import Biased, Statistics
 
 
 class Upload(NamedTuple):
@@ -33,27 +33,29 @@ class MFL(Algorithm):
     beta2: float = 0.99
     eps: float = 1e-3
 
-    citation: ClassVar[str] = "Liu et al., IEEE TPDS 2020, arXiv:1910.03197"
-    weighting: ClassVar[str] = "uniform"
+    name = "mfl"
+    citation = "Liu et al., IEEE TPDS 2020, arXiv:1910.03197"
+    weighting = "uniform"
 
     def __post_init__(self):
-        check(self)
+        check_optimizer(self)
 
     def init_server(self, x, facts):
-        return Biased(x, initial(self, x))
+        return Biased(x, optimizer_of(self).initial(x))
 
-    def broadcast(self, server):
+    def broadcast(self, server: Biased):
         return server
 
-    def init_local(self, msg, client, r):
+    def init_local(self, msg: Biased, client, r):
         return msg.statistics
 
-    def direction(self, step, local, msg, client, r):
-        local = track(self, local, step.g)
-        return step_with(self, step.g, local), local
+    def direction(self, step, local: Statistics, msg: Biased, client, r):
+        optimizer = optimizer_of(self)
+        local = optimizer.track(local, step.g)
+        return optimizer.use_tracked(step.g, local), local
 
-    def upload(self, y, local, msg, client, r):
+    def upload(self, y, local: Statistics, msg: Biased, client, r):
         return Upload(y - msg.x, local), client
 
-    def update(self, server, mean, r):
+    def update(self, server: Biased, mean: Upload, r):
         return Biased(server.x + mean.delta, mean.statistics)

@@ -19,20 +19,21 @@ down before the local steps. None kept by the client.  Deviations: none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from driftless.algorithm import Algorithm, Vector
+from driftless.algorithm import Algorithm, Delta, Vector
 from driftless.algorithms.checks import choice, decay, positive
-from driftless.algorithms.fedgbo import Biased
-from driftless.algorithms.fedopt import Momentum
-from driftless.algorithms.optimizers import check, initial, track, use
+from driftless.algorithms.optimizers import check_optimizer, optimizer_of
+from driftless.algorithms.states import Biased, Momentum
 
 MIME = "Karimireddy et al., NeurIPS 2021, arXiv:2008.03606"
 
 
-class DeltaAndGradient(NamedTuple):
+class Upload(NamedTuple):
+    """Of MimeLite and MimeLiteMom."""
+
     delta: Vector
     gradient: Vector
 
@@ -46,27 +47,28 @@ class MimeLite(Algorithm):
     beta2: float = 0.99
     eps: float = 1e-3
 
-    citation: ClassVar[str] = MIME
-    weighting: ClassVar[str] = "uniform"
-    full_gradient: ClassVar[str] = "after"
+    name = "mimelite"
+    citation = MIME
+    weighting = "uniform"
+    full_gradient = "after"
 
     def __post_init__(self):
-        check(self)
+        check_optimizer(self)
 
     def init_server(self, x, facts):
-        return Biased(x, initial(self, x))
+        return Biased(x, optimizer_of(self).initial(x))
 
-    def broadcast(self, server):
+    def broadcast(self, server: Biased):
         return server
 
-    def direction(self, step, local, msg, client, r):
-        return use(self, step.g, msg.statistics), local
+    def direction(self, step, local, msg: Biased, client, r):
+        return optimizer_of(self).use(step.g, msg.statistics), local
 
-    def upload(self, y, local, msg, client, r):
-        return DeltaAndGradient(y - msg.x, r.gradient), client
+    def upload(self, y, local, msg: Biased, client, r):
+        return Upload(y - msg.x, r.gradient), client
 
-    def update(self, server, mean, r):
-        return Biased(server.x + mean.delta, track(self, server.statistics, mean.gradient))
+    def update(self, server: Biased, mean: Upload, r):
+        return Biased(server.x + mean.delta, optimizer_of(self).track(server.statistics, mean.gradient))
 
 
 @dataclass(frozen=True)
@@ -78,25 +80,26 @@ class Mime(Algorithm):
     beta2: float = 0.99
     eps: float = 1e-3
 
-    citation: ClassVar[str] = MIME
-    weighting: ClassVar[str] = "uniform"
-    anchor_gradient: ClassVar[bool] = True
-    full_gradient: ClassVar[str] = "before"
+    name = "mime"
+    citation = MIME
+    weighting = "uniform"
+    anchor_gradient = True
+    full_gradient = "before"
 
     def __post_init__(self):
-        check(self)
+        check_optimizer(self)
 
     def init_server(self, x, facts):
-        return Biased(x, initial(self, x))
+        return Biased(x, optimizer_of(self).initial(x))
 
-    def broadcast(self, server):
+    def broadcast(self, server: Biased):
         return server
 
-    def direction(self, step, local, msg, client, r):
-        return use(self, step.g - step.g_x + r.cohort_gradient, msg.statistics), local
+    def direction(self, step, local, msg: Biased, client, r):
+        return optimizer_of(self).use(step.g - step.g_x + r.cohort_gradient, msg.statistics), local
 
-    def update(self, server, mean, r):
-        return Biased(server.x + mean.delta, track(self, server.statistics, r.cohort_gradient))
+    def update(self, server: Biased, mean: Delta, r):
+        return Biased(server.x + mean.delta, optimizer_of(self).track(server.statistics, r.cohort_gradient))
 
 
 @dataclass(frozen=True)
@@ -107,9 +110,10 @@ class MimeLiteMom(Algorithm):
     server_lr: float = 1.0
     form: str = "heavy-ball"
 
-    citation: ClassVar[str] = MIME
-    weighting: ClassVar[str] = "uniform"
-    full_gradient: ClassVar[str] = "after"
+    name = "mimelitemom"
+    citation = MIME
+    weighting = "uniform"
+    full_gradient = "after"
 
     def __post_init__(self):
         check_momentum(self)
@@ -117,16 +121,16 @@ class MimeLiteMom(Algorithm):
     def init_server(self, x, facts):
         return Momentum(x, torch.zeros_like(x))
 
-    def broadcast(self, server):
+    def broadcast(self, server: Momentum):
         return server
 
-    def direction(self, step, local, msg, client, r):
+    def direction(self, step, local, msg: Momentum, client, r):
         return self.beta * msg.m + gain(self) * step.g, local
 
-    def upload(self, y, local, msg, client, r):
-        return DeltaAndGradient(y - msg.x, r.gradient), client
+    def upload(self, y, local, msg: Momentum, client, r):
+        return Upload(y - msg.x, r.gradient), client
 
-    def update(self, server, mean, r):
+    def update(self, server: Momentum, mean: Upload, r):
         m = self.beta * server.m + gain(self) * mean.gradient
         return Momentum(server.x + self.server_lr * mean.delta, m)
 
@@ -139,10 +143,11 @@ class MimeMom(Algorithm):
     server_lr: float = 1.0
     form: str = "heavy-ball"
 
-    citation: ClassVar[str] = MIME
-    weighting: ClassVar[str] = "uniform"
-    anchor_gradient: ClassVar[bool] = True
-    full_gradient: ClassVar[str] = "before"
+    name = "mimemom"
+    citation = MIME
+    weighting = "uniform"
+    anchor_gradient = True
+    full_gradient = "before"
 
     def __post_init__(self):
         check_momentum(self)
@@ -150,13 +155,13 @@ class MimeMom(Algorithm):
     def init_server(self, x, facts):
         return Momentum(x, torch.zeros_like(x))
 
-    def broadcast(self, server):
+    def broadcast(self, server: Momentum):
         return server
 
-    def direction(self, step, local, msg, client, r):
+    def direction(self, step, local, msg: Momentum, client, r):
         return self.beta * msg.m + gain(self) * (step.g - step.g_x + r.cohort_gradient), local
 
-    def update(self, server, mean, r):
+    def update(self, server: Momentum, mean: Delta, r):
         m = self.beta * server.m + gain(self) * r.cohort_gradient
         return Momentum(server.x + self.server_lr * mean.delta, m)
 

@@ -12,14 +12,13 @@ Vectors: 3 down, 2 up, 1 kept by the client.  Deviations: none.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from driftless.algorithm import Algorithm, Vector
 from driftless.algorithms.checks import fraction, positive
-from driftless.algorithms.ghbm import GradientSum
-from driftless.algorithms.scaffold import Control, ControlledDelta
+from driftless.algorithms.states import Control, ControlledDelta, GradientSum
 
 
 class Server(NamedTuple):
@@ -37,9 +36,10 @@ class ScaffoldMomentum(Algorithm):
     beta: float = 0.1
     server_lr: float = 1.0
 
-    citation: ClassVar[str] = "Cheng et al., ICLR 2024, arXiv:2306.16504"
-    weighting: ClassVar[str] = "uniform"
-    uniform: ClassVar[frozenset[str]] = frozenset({"delta_c"})
+    name = "scaffold-momentum"
+    citation = "Cheng et al., ICLR 2024, arXiv:2306.16504"
+    weighting = "uniform"
+    uniform = frozenset({"delta_c"})
 
     def __post_init__(self):
         fraction(self, "beta")
@@ -51,21 +51,21 @@ class ScaffoldMomentum(Algorithm):
     def init_client(self, x):
         return Control(torch.zeros_like(x))
 
-    def broadcast(self, server):
+    def broadcast(self, server: Server):
         return server
 
-    def init_local(self, msg, client, r):
+    def init_local(self, msg: Server, client: Control, r):
         return GradientSum(torch.zeros_like(msg.x))
 
-    def direction(self, step, local, msg, client, r):
+    def direction(self, step, local: GradientSum, msg: Server, client: Control, r):
         d = self.beta * (step.g - client.c + msg.c) + (1 - self.beta) * msg.v
         return d, GradientSum(local.g_sum + step.g)
 
-    def upload(self, y, local, msg, client, r):
+    def upload(self, y, local: GradientSum, msg: Server, client: Control, r):
         c = local.g_sum / r.steps
         return ControlledDelta(y - msg.x, c - client.c), Control(c)
 
-    def update(self, server, mean, r):
+    def update(self, server: Server, mean: ControlledDelta, r):
         v = -mean.delta / (r.lr * r.steps)
         c = server.c + r.cohort / r.clients * mean.delta_c
         return Server(server.x + self.server_lr * mean.delta, c, v)

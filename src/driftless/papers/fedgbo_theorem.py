@@ -65,7 +65,7 @@ class WatchedFedGBO(FedGBO):
     def upload(self, y, local, msg, client, r):
         return SeenUpload(y - msg.x, Seen(local.g / r.steps, local.e / r.steps)), client
 
-    def update(self, server, mean, r) -> Server:
+    def update(self, server, mean: Any, r) -> Server:
         return Watched(*super().update(server, mean, r), mean.seen)
 
 
