@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from driftless import Algorithm, Federation, LocalTraining, Record, Result, simulate
+from driftless import Algorithm, EngineSettings, Federation, LocalTraining, Record, Result, simulate
 
 SIZES = (5, 12, 8, 12, 5, 8, 12)
 COHORTS = [[0, 3], [1, 5], [2, 6], [0], [1, 4], [0, 1, 2, 3, 4, 5, 6], [2, 3], [4, 6]]
@@ -90,6 +90,7 @@ def run(algorithm: Algorithm | str, bench: Bench, **options) -> list[Record]:
 
 def run_with_result(algorithm: Algorithm | str, bench: Bench, **options) -> tuple[list[Record], Result]:
     settings = {"cohort": COHORTS, "local": MINIBATCHES, "engine": "block", "evaluate_every": 0} | options
+    settings["engine"] = EngineSettings(settings["engine"], settings.pop("block_size", None))
     if "rounds" not in settings:
         settings["rounds"] = len(settings["cohort"])
     records: list[Record] = []
