@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from measure import (
     BLOCK,
-    COMPILED,
     DEFAULT,
-    EAGER,
+    ONE,
     PLAIN,
     SINGLE,
     WORKERS,
@@ -25,12 +24,12 @@ from rows import CNN
 
 
 def sections() -> list[Section]:
-    everyone = (EAGER, COMPILED, WORKERS, DEFAULT, BLOCK, SINGLE, PLAIN)
+    everyone = (ONE, WORKERS, DEFAULT, BLOCK, SINGLE, PLAIN)
     claims = (
         Claim("plain", "plain loop / driftless", PLAIN, (DEFAULT,), 1),
-        Claim("workers", "plain loop / driftless with 2 workers", PLAIN, (WORKERS,), 1.1),
+        Claim("workers", "plain loop / driftless with 2 processes", PLAIN, (WORKERS,), 1.1),
         *auto_claims(),
-        Claim("plain-eager", "plain loop / driftless eager", PLAIN, (EAGER,), None),
+        Claim("plain-one", "plain loop / driftless, 1 process", PLAIN, (ONE,), None),
     )
     return [Section(CNN, contenders(CNN, dict.fromkeys(everyone, 6)), claims, turns=6)]
 

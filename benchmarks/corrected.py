@@ -24,7 +24,7 @@ def section(mode: str, options: tuple[str, ...]) -> Section:
 
 
 def sections() -> list[Section]:
-    return [section("default", ()), section("eager", ("--compile", "off"))]
+    return [section("default", ()), section("1 process", ("--workers", "1"))]
 
 
 def main() -> None:

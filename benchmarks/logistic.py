@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from measure import (
     BLOCK,
-    COMPILED,
     DEFAULT,
-    EAGER,
     FEDLAB,
     FLOWER,
     FLUKE,
+    ONE,
     PFL,
     PLAIN,
     SINGLE,
@@ -29,7 +28,7 @@ from rows import LOGISTIC, ROWS
 
 def sections() -> list[Section]:
     # A round takes a millisecond or a tenth of a second: as many rounds as make a turn of roughly a second.
-    fast = dict.fromkeys((EAGER, COMPILED, WORKERS, DEFAULT, BLOCK), 200)
+    fast = dict.fromkeys((ONE, WORKERS, DEFAULT, BLOCK), 200)
     slow = dict.fromkeys((SINGLE, PLAIN, TUNED, PFL, FEDLAB, FLUKE), 50)
     ten = Section(
         LOGISTIC,
@@ -39,8 +38,7 @@ def sections() -> list[Section]:
             Claim("pfl", "pfl / driftless", PFL, (DEFAULT,), 8),
             Claim("plain", "plain loop / driftless", PLAIN, (DEFAULT,), 10),
             *auto_claims(),
-            Claim("plain-eager", "plain loop / driftless eager", PLAIN, (EAGER,), None),
-            Claim("plain-compiled", "plain loop / driftless compiled", PLAIN, (COMPILED,), None),
+            Claim("plain-one", "plain loop / driftless, 1 process", PLAIN, (ONE,), None),
             Claim("plain-tuned", "tuned plain loop / driftless", TUNED, (DEFAULT,), None),
             Claim("fedlab", "FedLab / driftless", FEDLAB, (DEFAULT,), None),
             Claim("fluke", "fluke / driftless", FLUKE, (DEFAULT,), None),
@@ -48,11 +46,10 @@ def sections() -> list[Section]:
     )
     fifty = Section(
         ROWS["logistic-50"],
-        contenders(ROWS["logistic-50"], {EAGER: 50, COMPILED: 50, DEFAULT: 50, PLAIN: 15}),
+        contenders(ROWS["logistic-50"], {ONE: 50, DEFAULT: 50, PLAIN: 15}),
         (
             Claim("plain", "plain loop / driftless", PLAIN, (DEFAULT,), 15),
-            Claim("plain-eager", "plain loop / driftless eager", PLAIN, (EAGER,), None),
-            Claim("plain-compiled", "plain loop / driftless compiled", PLAIN, (COMPILED,), None),
+            Claim("plain-one", "plain loop / driftless, 1 process", PLAIN, (ONE,), None),
         ),
     )
     return [ten, fifty]

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from measure import (
     BLOCK,
-    COMPILED,
     DEFAULT,
-    EAGER,
     FEDLAB,
     FLOWER,
     FLUKE,
     MATMUL,
     NOT_INSTALLED,
+    ONE,
     PFL,
     PLAIN,
     PLAYERS,
@@ -42,32 +41,30 @@ AGREEMENT = 0.25  # how far a training loss may be from the plain loop's; the or
 
 def sections() -> list[Section]:
     rounds = 6
-    everyone = (EAGER, COMPILED, WORKERS, DEFAULT, BLOCK, SINGLE, PLAIN, TUNED, FLOWER, PFL, FEDLAB, FLUKE, MATMUL)
+    everyone = (ONE, WORKERS, DEFAULT, BLOCK, SINGLE, PLAIN, TUNED, FLOWER, PFL, FEDLAB, FLUKE, MATMUL)
     ten = Section(
         MLP,
         contenders(MLP, dict.fromkeys(everyone, rounds)),
         (
             Claim("flower", "Flower / driftless", FLOWER, (DEFAULT,), 5),
             Claim("pfl", "pfl / driftless", PFL, (DEFAULT,), 4),
-            Claim("plain", "plain loop / driftless eager", PLAIN, (EAGER,), 3),
-            Claim("matmul", "driftless compiled / bare matrix products", COMPILED, (MATMUL,), 2, at_most=True),
+            Claim("plain", "plain loop / driftless, 1 process", PLAIN, (ONE,), 3),
+            Claim("matmul", "driftless, 1 process / bare matrix products", ONE, (MATMUL,), 2, at_most=True),
             *auto_claims(),
             Claim("plain-default", "plain loop / driftless", PLAIN, (DEFAULT,), None),
-            Claim("plain-compiled", "plain loop / driftless compiled", PLAIN, (COMPILED,), None),
             Claim("plain-tuned", "tuned plain loop / driftless", TUNED, (DEFAULT,), None),
-            Claim("workers", "plain loop / driftless eager with 2 workers", PLAIN, (WORKERS,), None),
+            Claim("workers", "plain loop / driftless with 2 processes", PLAIN, (WORKERS,), None),
             Claim("fedlab", "FedLab / driftless", FEDLAB, (DEFAULT,), None),
             Claim("fluke", "fluke / driftless", FLUKE, (DEFAULT,), None),
         ),
     )
-    everyone = (EAGER, COMPILED, WORKERS, DEFAULT, PLAIN)
+    everyone = (ONE, WORKERS, DEFAULT, PLAIN)
     hundred = Section(
         ROWS["mlp-all"],
         contenders(ROWS["mlp-all"], dict.fromkeys(everyone, 3)),
         (
             Claim("plain", "plain loop / driftless", PLAIN, (DEFAULT,), 4),
-            Claim("plain-eager", "plain loop / driftless eager", PLAIN, (EAGER,), None),
-            Claim("plain-compiled", "plain loop / driftless compiled", PLAIN, (COMPILED,), None),
+            Claim("plain-one", "plain loop / driftless, 1 process", PLAIN, (ONE,), None),
         ),
         turns=3,
     )

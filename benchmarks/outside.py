@@ -12,7 +12,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,8 @@ from rows import ROWS, Row, build, tensors
 
 import driftless
 from driftless.data import sampling
-from driftless.engine import block, round, simulation
-from driftless.engine import clients as client_store
+from driftless.engine import block, clients, minibatches, round, simulation
 from driftless.engine.graph import replay
-from driftless.engine.outcome import Arrived
 from driftless.runs.run import Lines
 
 LIMIT = 5.0
@@ -56,46 +54,32 @@ class Stopwatch:
 
         return call
 
-    def stepwise(self, name: str, function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-        """The same for a generator: what happens between two of its values is not its time."""
-
-        def call(*args: Any, **kwargs: Any) -> Iterator[Any]:
-            values = function(*args, **kwargs)
-            while True:
-                with self.part(name):
-                    value = next(values, None)
-                if value is None:
-                    return
-                yield value
-
-        return call
-
 
 PARTS = [
-    ("local steps", replay.Prepared, "__call__"),
+    ("local steps", replay.Series, "__call__"),
     ("cohort and minibatch plans", sampling.Constant, "clients"),
-    ("cohort and minibatch plans", round, "task_of"),
-    ("cohort and minibatch plans", block, "batch_plans"),
-    ("sums", round, "outcome_of"),
+    ("cohort and minibatch plans", round, "blocks_of"),
+    ("cohort and minibatch plans", block, "block_batches"),
+    ("gathering", minibatches.BlockBatches, "gather"),
+    ("sums", round, "sums_of"),
     ("sums", round, "finite_rows"),
-    ("sums", Arrived, "add"),
-    ("sums", Arrived, "means"),
-    ("diagnostics", Arrived, "metrics"),
+    ("sums", round, "add"),
+    ("sums", round, "means_of"),
+    ("diagnostics", round, "row_of"),
     ("diagnostics", simulation, "norms"),
-    ("client states", client_store.ClientStore, "get"),
-    ("client states", client_store.ClientStore, "put"),
+    ("client states", clients.ClientStore, "get"),
+    ("client states", clients.ClientStore, "put"),
 ]
 
 
 @contextmanager
 def watching(algorithm: type) -> Generator[Stopwatch]:
     watch = Stopwatch()
-    parts = [*PARTS, ("server", algorithm, "update"), ("gathering", block.BlockRunner, "_batches")]
+    parts = [*PARTS, ("server", algorithm, "update")]
     originals = [(owner, name, getattr(owner, name)) for _, owner, name in parts]
     try:
         for label, owner, name in parts:
-            wrap = watch.stepwise if label == "gathering" else watch.timed
-            setattr(owner, name, wrap(label, getattr(owner, name)))
+            setattr(owner, name, watch.timed(label, getattr(owner, name)))
         yield watch
     finally:
         for owner, name, function in originals:
@@ -122,8 +106,8 @@ def shares(row: Row, algorithm: str, rounds: int) -> dict[str, float]:
                 begin[0] = time.perf_counter()
 
         driftless.simulate(
-            algorithm, federation, build(row), rounds=rounds, cohort=row.cohort, local=local, engine="block",
-            compile="off", evaluate_every=0, on_round=on_round,
+            algorithm, federation, build(row), rounds=rounds, cohort=row.cohort, local=local,
+            engine=driftless.EngineSettings("block", workers=1), evaluate_every=0, on_round=on_round,
         )  # fmt: skip
         total = time.perf_counter() - begin[0]
         found = {name: 100 * seconds / total for name, seconds in watch.seconds.items()}

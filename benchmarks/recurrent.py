@@ -7,17 +7,17 @@ So the question is whether `auto` chooses well, and whether driftless is ever sl
 
 from __future__ import annotations
 
-from measure import BLOCK, DEFAULT, EAGER, PLAIN, SINGLE, WORKERS, Claim, Section, auto_claims, contenders, script
+from measure import BLOCK, DEFAULT, ONE, PLAIN, SINGLE, WORKERS, Claim, Section, auto_claims, contenders, script
 from rows import LSTM
 
 
 def sections() -> list[Section]:
-    everyone = (EAGER, WORKERS, DEFAULT, BLOCK, SINGLE, PLAIN)
+    everyone = (ONE, WORKERS, DEFAULT, BLOCK, SINGLE, PLAIN)
     claims = (
         Claim("plain", "plain loop / driftless", PLAIN, (DEFAULT,), 1),
-        Claim("workers", "plain loop / driftless with 2 workers", PLAIN, (WORKERS,), 1.1),
+        Claim("workers", "plain loop / driftless with 2 processes", PLAIN, (WORKERS,), 1.1),
         *auto_claims(),
-        Claim("plain-eager", "plain loop / driftless eager", PLAIN, (EAGER,), None),
+        Claim("plain-one", "plain loop / driftless, 1 process", PLAIN, (ONE,), None),
     )
     return [Section(LSTM, contenders(LSTM, dict.fromkeys(everyone, 4)), claims)]
 

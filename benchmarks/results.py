@@ -17,14 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from measure import (
-    COMPILED,
     DEFAULT,
-    EAGER,
     FEDLAB,
     FLOWER,
     FLUKE,
     HERE,
     MATMUL,
+    ONE,
     PFL,
     PLAIN,
     RESULTS,
@@ -38,7 +37,7 @@ from measure import (
 
 NAMES = ("mlp", "logistic", "cnn", "recurrent", "corrected", "outside", "startup", "population")
 ROW_SCRIPTS = ("mlp", "logistic", "cnn", "recurrent")
-COLUMNS = (EAGER, COMPILED, WORKERS, DEFAULT, FLOWER, PFL, PLAIN, TUNED, MATMUL, FEDLAB, FLUKE)
+COLUMNS = (ONE, WORKERS, DEFAULT, FLOWER, PFL, PLAIN, TUNED, MATMUL, FEDLAB, FLUKE)
 SHORTFALLS = HERE / "shortfalls.md"
 PAGE = HERE / "RESULTS.md"
 

@@ -110,9 +110,7 @@ def test_training_lowers_the_loss(name: str):
 
 
 def test_the_engine_is_chosen_for_a_recurrent_model():
-    result = driftless.simulate(
-        "fedavg", federation("lstm-ghbm", SMALL["lstm-ghbm"]), "lstm-ghbm", rounds=1, cohort=2
-    )
+    result = driftless.simulate("fedavg", federation("lstm-ghbm", SMALL["lstm-ghbm"]), "lstm-ghbm", rounds=1, cohort=2)
     assert result.engine["kind"] in ("single", "block")
 
 
