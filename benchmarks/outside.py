@@ -21,7 +21,7 @@ from measure import judged, publish, quartiles, quick_from_command_line
 from rows import ROWS, Row, build, tensors
 
 import driftless
-from driftless.data import sampling
+from driftless.data import cohorts
 from driftless.engine import block, round, simulation
 from driftless.engine import clients as client_store
 from driftless.engine.graph import replay
@@ -73,7 +73,7 @@ class Stopwatch:
 
 PARTS = [
     ("local steps", replay.Prepared, "__call__"),
-    ("cohort and minibatch plans", sampling.Constant, "clients"),
+    ("cohort and minibatch plans", cohorts.Constant, "clients"),
     ("cohort and minibatch plans", round, "task_of"),
     ("cohort and minibatch plans", block, "batch_plans"),
     ("sums", round, "outcome_of"),

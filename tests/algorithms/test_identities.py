@@ -39,7 +39,7 @@ from driftless.algorithms import (
 )
 from driftless.algorithms.feddyn import Server as FedDynServer
 from driftless.algorithms.optimizers import invert
-from driftless.data.sampling import Cyclic
+from driftless.data.cohorts import Cyclic
 
 from .problems import (
     COHORTS,

@@ -17,7 +17,7 @@ from torch.nn.utils import vector_to_parameters
 from driftless import Federation, models
 from driftless.algorithms import AdaBest, FedAvg
 from driftless.config.build import simulation_of
-from driftless.data.sampling import Explicit
+from driftless.data.cohorts import Explicit
 from driftless.engine import batches
 from driftless.engine.block import batch_plans
 from driftless.engine.choose import EngineSettings

@@ -35,7 +35,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from driftless.algorithm import Facts, OnRequest, Vector
-from driftless.data.sampling import Schedule
+from driftless.data.cohorts import Schedule
 from driftless.engine.block import Work
 from driftless.engine.clients import ClientStore
 from driftless.engine.outcome import Outcome

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from driftless.algorithm import Algorithm, Facts, Server, Vector
+from driftless.data.cohorts import Schedule
 from driftless.data.federation import Federation
-from driftless.data.sampling import Schedule
 from driftless.engine.batches import examples_of
 from driftless.engine.block import RunFacts, SingleRunner
 from driftless.engine.choose import EngineSettings, choose, using_threads

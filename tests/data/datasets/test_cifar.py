@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from driftless.data.datasets.cifar_formats import npz_labels
 from PIL import Image
 
 from driftless.data import load
 from driftless.data.datasets import cifar, restricted_pickle
-from driftless.data.datasets.cifar_formats import npz_labels
 from driftless.errors import InputError
 
 SHARED = Path(os.environ.get("DRIFTLESS_DATA") or Path(__file__).parents[4] / "shared" / "data")

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from driftless.data.datasets.images import Scale, as_inputs
 
 from driftless.data import DATASETS, fetch, load
 from driftless.data.datasets import emnist, fashion_mnist, idx, images, mnist
-from driftless.data.datasets.images import Scale, as_inputs
 from driftless.errors import InputError
 
 SHARED = Path(os.environ.get("DRIFTLESS_DATA") or Path(__file__).parents[4] / "shared" / "data")

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from driftless.data.array_checks import as_count
 from driftless.data.federation import Federation
 from driftless.data.partition import apportion
-from driftless.data.tensors import as_count
 from driftless.errors import InputError, check_choice, check_range
 from driftless.random import stream
 

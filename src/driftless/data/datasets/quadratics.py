@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from driftless.data.array_checks import as_count
 from driftless.data.federation import Federation
-from driftless.data.tensors import as_count
 from driftless.errors import check_range
 from driftless.random import stream
 

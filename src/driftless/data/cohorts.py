@@ -1,4 +1,4 @@
-"""Who takes part in a round: schedules of cohorts.
+"""Which clients take part in a round: schedules of cohorts.
 
 A schedule is a frozen dataclass; the cohort of round t (from 1) depends only on the seed, t and the number of clients.
 """
@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from driftless.data.tensors import Ints, as_count
+from driftless.data.array_checks import Ints, as_count
 from driftless.errors import InputError, unknown
 from driftless.random import stream
 
@@ -23,7 +23,7 @@ FORMS = "10 (clients), 0.1 (fraction), cyclic:10, doubling:10,50,200 (start, eve
 
 @runtime_checkable
 class Schedule(Protocol):
-    """What `simulate` asks of a cohort schedule; a user's own class may replace ours."""
+    """The interface of a cohort schedule; any class with these methods can be given to `simulate`."""
 
     def size(self, t: int, clients: int) -> int:
         """The number of clients in the cohort of round t."""
@@ -34,7 +34,7 @@ class Schedule(Protocol):
         ...
 
     def check(self, clients: int, rounds: int) -> None:
-        """Raise InputError if some round up to `rounds` cannot be held among so many clients."""
+        """Raise InputError if the cohort of a round up to `rounds` does not fit among so many clients."""
         ...
 
 
@@ -42,7 +42,7 @@ Cohort: TypeAlias = int | float | Schedule | Sequence[Sequence[int]]
 
 
 def as_size(name: str, size: int | float) -> int | float:
-    """A number of clients (int >= 1) or a fraction of them (float in (0, 1]), as Python's own type."""
+    """A number of clients (int >= 1) or a fraction of them (float in (0, 1]), as a Python int or float."""
     if not isinstance(size, (bool, np.bool_)):
         if isinstance(size, Integral) and size >= 1:
             return int(size)
@@ -106,7 +106,7 @@ class Doubling:
             )
 
     def size(self, t: int, clients: int) -> int:
-        doublings = min((t - 1) // self.every, 62)  # no federation has 2^62 clients: keeps the power small
+        doublings = min((t - 1) // self.every, 62)  # more doublings than any federation needs; bounds the power
         return min(self.start * 2**doublings, self.maximum, clients)
 
     def clients(self, t: int, clients: int, seed: int) -> Ints:
@@ -150,7 +150,7 @@ class Cyclic:
 
 @dataclass(frozen=True)
 class Explicit:
-    """The cohorts themselves, one list of client ids per round."""
+    """Given cohorts: one list of client ids per round."""
 
     rounds: Sequence[Sequence[int]]
 
@@ -206,13 +206,8 @@ def as_schedule(cohort: Cohort) -> Schedule:
     return Constant(cohort)
 
 
-def check(schedule: Schedule, clients: int, rounds: int) -> None:
-    """Raise InputError, before any work, if the schedule does not fit the federation or the number of rounds."""
-    schedule.check(clients, rounds)
-
-
 def parse(text: str) -> Schedule:
-    """The command line's form of a schedule: "10", "0.1", "cyclic:10", "doubling:10,50,200"."""
+    """A schedule from its text form on the command line: "10", "0.1", "cyclic:10", "doubling:10,50,200"."""
     kind, separator, arguments = text.strip().partition(":")
     if not separator:
         return Constant(_number(text, kind))
@@ -221,7 +216,7 @@ def parse(text: str) -> Schedule:
         return Cyclic(numbers[0])
     if kind == "doubling" and len(numbers) == 3:
         start, every, maximum = numbers
-        return Doubling(start, every, maximum)  # pyright: ignore[reportArgumentType]  # floats are refused by Doubling
+        return Doubling(start, every, maximum)  # pyright: ignore[reportArgumentType]  # Doubling raises for floats
     if kind in ("cyclic", "doubling"):
         raise InputError(f"cohort '{text}' has {len(numbers)} numbers; allowed forms: {FORMS}.")
     raise unknown("cohort schedule", kind, ["cyclic", "doubling"])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftless.data.sampling import Constant, Cyclic, Doubling, Explicit, as_schedule, check, parse
+from driftless.data.cohorts import Constant, Cyclic, Doubling, Explicit, as_schedule, check, parse
 from driftless.errors import InputError
 
 SCHEDULES = [Constant(10), Constant(0.25), Doubling(3, 2, 20), Cyclic(7), Cyclic(0.3)]

@@ -1,4 +1,4 @@
-"""Keras's initial parameters, for the models of papers that were computed with TensorFlow."""
+"""Initial parameters as in Keras, for the models of papers that used TensorFlow."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 @torch.no_grad()
-def start_as_keras(module: Module) -> Module:
+def initialize_like_keras(module: Module) -> Module:
     """Glorot's uniform weights, biases of 0, small embeddings; LSTMs with one trained bias, 1 for the forget gate."""
-    for part in module.modules():
-        if isinstance(part, nn.Conv2d | nn.Linear):
-            nn.init.xavier_uniform_(part.weight)
-            if part.bias is not None:
-                part.bias.zero_()
-        elif isinstance(part, nn.Embedding):
-            part.weight.uniform_(-0.05, 0.05)
-        elif isinstance(part, nn.LSTM):
-            _start_lstm(part)
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.xavier_uniform_(layer.weight)
+            if layer.bias is not None:
+                layer.bias.zero_()
+        elif isinstance(layer, nn.Embedding):
+            layer.weight.uniform_(-0.05, 0.05)
+        elif isinstance(layer, nn.LSTM):
+            _initialize_lstm(layer)
     return module
 
 
-def _start_lstm(lstm: nn.LSTM) -> None:
+def _initialize_lstm(lstm: nn.LSTM) -> None:
     for name, parameter in lstm.named_parameters():
         if name.startswith("weight_ih"):
             nn.init.xavier_uniform_(parameter)
@@ -36,4 +36,4 @@ def _start_lstm(lstm: nn.LSTM) -> None:
             if name.startswith("bias_ih"):
                 parameter[lstm.hidden_size : 2 * lstm.hidden_size] = 1  # torch's order of gates: i, f, g, o
             else:
-                parameter.requires_grad_(False)  # torch adds a second bias, which Keras has not: it stays 0
+                parameter.requires_grad_(False)  # torch's second bias, absent in Keras, stays 0

@@ -1,4 +1,4 @@
-"""Does a model suit the data? What the data ask of a model, and one wording for what a model needs of the data."""
+"""The shapes of the data that a model is built for, and checks that the model can take them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from driftless.errors import InputError
 
 
 class Task(NamedTuple):
-    """What the data ask of a model."""
+    """Shapes of one example and its target, and the number of classes."""
 
     input_shape: tuple[int, ...]
-    """Of one example."""
     classes: int | None
-    """None: the targets are numbers."""
+    """None: regression. For text, the size of the vocabulary."""
     target_shape: tuple[int, ...] = ()
-    """Of one target: () for one label, (length,) for a label at each step of a sequence."""
+    """() for one label, (length,) for a label at each step of a sequence."""
 
 
-def need_classes(model: str, task: Task) -> int:
-    """The number of classes of data with one label for each example."""
+def require_classes(model: str, task: Task) -> int:
+    """The number of classes; raises unless each example has one label."""
     classes = _classes(model, task)
     if task.target_shape:
         raise InputError(
@@ -29,8 +28,8 @@ def need_classes(model: str, task: Task) -> int:
     return classes
 
 
-def need_image(model: str, task: Task, least: int = 1) -> tuple[int, int, int]:
-    """Channels, height and width."""
+def require_image(model: str, task: Task, least: int = 1) -> tuple[int, int, int]:
+    """Channels, height and width; raises unless the inputs are images with sides of at least `least` pixels."""
     shape = task.input_shape
     if len(shape) != 3 or min(shape[1:]) < least:
         raise InputError(
@@ -40,7 +39,7 @@ def need_image(model: str, task: Task, least: int = 1) -> tuple[int, int, int]:
     return shape[0], shape[1], shape[2]
 
 
-def need_sequence(model: str, task: Task) -> tuple[int, bool]:
+def require_sequence(model: str, task: Task) -> tuple[int, bool]:
     """The size of the vocabulary, and whether each step of the sequence has a label (or only the whole has one)."""
     if len(task.input_shape) != 1:
         raise InputError(

@@ -1,7 +1,7 @@
-"""The user's arrays as tensors, and the checks on what they hold.
+"""Conversion of a user's arrays to tensors, and checks of their content.
 
-Every check takes the whole store at once and looks for the guilty client only when something is wrong, so that a
-million examples cost one pass over the memory.
+Every check looks at the data of all clients at once and searches for the client only if it fails, so that a million
+examples cost one pass over the memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from driftless.errors import InputError
 Ints: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = Tensor | npt.ArrayLike
 
-# Other dtypes are widened: torch supports too few operations on them.
+# Other dtypes are converted: torch supports too few operations on them.
 _KEPT_INPUTS = (torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8)
 
 
@@ -89,12 +89,12 @@ def check_finite(values: Tensor, what: str, offsets: Ints | None) -> None:
     """`offsets` are the clients' row ranges, None for a test set."""
     if not values.is_floating_point() or values.numel() == 0:
         return
-    # the extremes carry NaN and infinity along, and unlike isfinite need no memory of the size of the data
+    # minimum and maximum propagate NaN and infinity, and unlike isfinite allocate no memory of the size of the data
     low, high = torch.aminmax(values)
     if torch.isfinite(low) and torch.isfinite(high):
         return
     bad_in_row = (~torch.isfinite(values)).reshape(len(values), -1).sum(1)
-    owner, count, others = _blame(bad_in_row, offsets)
+    owner, count, others = _locate(bad_in_row, offsets)
     raise InputError(
         f"{owner} has {count} non-finite values (NaN or infinity) in its {what}{others}; "
         "remove these examples or replace the values."
@@ -108,22 +108,22 @@ def check_labels(targets: Tensor, classes: int, offsets: Ints | None) -> None:
     if low >= 0 and high < classes:
         return
     bad_in_row = ((targets < 0) | (targets >= classes)).reshape(len(targets), -1).sum(1)
-    owner, count, others = _blame(bad_in_row, offsets)
+    owner, count, others = _locate(bad_in_row, offsets)
     raise InputError(
         f"{owner} has {count} labels outside 0..{classes - 1}{others} (the labels go from {low} to {high}); "
         f"number the classes from 0 or set classes (now {classes})."
     )
 
 
-def _blame(bad_in_row: Tensor, offsets: Ints | None) -> tuple[str, int, str]:
-    """The first guilty client, how many bad values it has, and a remark about the other guilty clients."""
+def _locate(bad_in_row: Tensor, offsets: Ints | None) -> tuple[str, int, str]:
+    """The first client with bad values, how many it has, and a remark on how many other clients have some."""
     before = np.concatenate([[0], np.cumsum(bad_in_row.cpu().numpy())])
     if offsets is None:
         return "the test set", int(before[-1]), ""
     per_client = np.diff(before[offsets])
-    guilty = np.flatnonzero(per_client)
-    others = f", as have {len(guilty) - 1} other clients" if len(guilty) > 1 else ""
-    return f"client {guilty[0]}", int(per_client[guilty[0]]), others
+    affected = np.flatnonzero(per_client)
+    others = f", as have {len(affected) - 1} other clients" if len(affected) > 1 else ""
+    return f"client {affected[0]}", int(per_client[affected[0]]), others
 
 
 def as_assignment(values: Sequence[int] | Ints | Tensor, clients: int, examples: int) -> Ints:
@@ -145,7 +145,7 @@ def as_assignment(values: Sequence[int] | Ints | Tensor, clients: int, examples:
 
 
 def as_count(name: str, value: int, low: int) -> int:
-    """An integer of at least `low`; numpy's integers are welcome, True and 3.0 are not."""
+    """`value` as int if it is an integer >= `low`, also of numpy; True and 3.0 raise."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
         raise InputError(f"{name} must be an integer >= {low}, got {value!r}; give a whole number.")
     return int(value)

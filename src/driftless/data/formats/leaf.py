@@ -1,7 +1,7 @@
 """LEAF's files: JSON with `users`, `num_samples` and `user_data`, in folders `train` and `test` of one or more files.
 
-Caldas et al. 2018, "LEAF: A Benchmark for Federated Settings". The users are read file by file, because the lists of
-one of FEMNIST's files take ten times the memory of its arrays.
+Caldas et al. 2018, "LEAF: A Benchmark for Federated Settings". Users are read file by file, because the lists of one
+file of FEMNIST take ten times the memory of its arrays.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from driftless.data import fetch
-from driftless.data.datasets.reading import open_text, reading
+from driftless.data.formats.archive import open_text
+from driftless.data.formats.file_errors import report_damage
 from driftless.errors import InputError
 
 ENDINGS = (".json", ".json.gz")
@@ -24,9 +25,9 @@ class User:
     name: str
     x: list[Any]
     y: list[Any]
-    path: Path  # of the file, for errors
+    path: Path  # named in errors
 
-    def wrong(self, problem: str) -> InputError:
+    def error(self, problem: str) -> InputError:
         return InputError(f"the data of user '{self.name}' in {self.path} {problem}; make the file again with LEAF.")
 
 
@@ -39,8 +40,8 @@ class Files:
 
 
 def locate(dataset: str) -> Files | None:
-    """The folders `train` and `test` of this data set (also in `data`, as LEAF makes them), or one file of all."""
-    train = _training(dataset)
+    """The folders `train` and `test` of this data set, also in `data` where LEAF writes them; or a single file."""
+    train = _training_path(dataset)
     if train is None or train.is_file():
         return train and Files(train, None)
     test = train.parent / "test"
@@ -57,7 +58,7 @@ def require(dataset: str) -> Files:
 
 
 def are_here(dataset: str) -> bool:
-    return _training(dataset) is not None
+    return _training_path(dataset) is not None
 
 
 def advice(dataset: str) -> str:
@@ -67,15 +68,15 @@ def advice(dataset: str) -> str:
     )
 
 
-def _training(dataset: str) -> Path | None:
+def _training_path(dataset: str) -> Path | None:
     folder = fetch.find_folder(dataset, "train", "data/train", f"{dataset}/data/train")
     if folder is not None and _files(folder):
         return folder
     return fetch.find(dataset, *(f"{name}{ending}" for name in (dataset, "all_data") for ending in ENDINGS))
 
 
-def read(path: Path) -> Iterator[User]:
-    """All users of a file, or of all files of a folder in the order of their names; users without examples as well."""
+def read_users(path: Path) -> Iterator[User]:
+    """All users of a file, or of all files of a folder by name; including users without examples."""
     files = _files(path) if path.is_dir() else [path]
     if not files:
         raise InputError(f"{path} has no files that end in {' or '.join(ENDINGS)}; put LEAF's files there.")
@@ -88,7 +89,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    with reading(path, "JSON"), open_text(path) as file:
+    with report_damage(path, "JSON"), open_text(path) as file:
         content = json.load(file)
     keys = ("users", "num_samples", "user_data")
     lacking = [key for key in keys if not isinstance(content, dict) or key not in content]
@@ -109,7 +110,7 @@ def _users(path: Path, content: dict[str, Any]) -> Iterator[User]:
             f"{path} has {len(users)} users, but {len(numbers)} entries of num_samples; make the file again with LEAF."
         )
     for name, number in zip(users, numbers, strict=True):
-        own = data.pop(name, None)  # popped, so that its memory is free when it was read
+        own = data.pop(name, None)  # popped, so that its memory is freed once it was read
         if not isinstance(own, dict) or not isinstance(own.get("x"), list) or not isinstance(own.get("y"), list):
             raise InputError(
                 f"{path} names the user '{name}', but user_data has no lists x and y for it; "
@@ -117,7 +118,7 @@ def _users(path: Path, content: dict[str, Any]) -> Iterator[User]:
             )
         user = User(str(name), own["x"], own["y"], path)
         if len(user.x) != len(user.y):
-            raise user.wrong(f"has {len(user.x)} x and {len(user.y)} y")
+            raise user.error(f"has {len(user.x)} x and {len(user.y)} y")
         if len(user.x) != number:
-            raise user.wrong(f"has {len(user.x)} examples, but num_samples says {number}")
+            raise user.error(f"has {len(user.x)} examples, but num_samples says {number}")
         yield user

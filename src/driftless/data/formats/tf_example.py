@@ -1,4 +1,4 @@
-"""tf.train.Example, the records of TensorFlow Federated's databases, read from protobuf's wire format.
+"""tf.train.Example, the records of TensorFlow Federated's databases, decoded from the wire format of protobuf.
 
     Example  { Features features = 1 }
     Features { map<string, Feature> feature = 1 }       an entry of a map is a message { key = 1, value = 2 }
@@ -22,7 +22,7 @@ _BYTES, _FLOATS, _INTEGERS = 1, 2, 3
 
 
 class Malformed(ValueError):
-    """The bytes are not a message."""
+    """The bytes are not a protobuf message."""
 
 
 def parse(record: bytes) -> dict[str, Feature]:
@@ -103,5 +103,5 @@ def _varint(message: bytes, position: int) -> tuple[int, int]:
 
 def _bytes(content: bytes | int) -> bytes:
     if isinstance(content, int):
-        raise Malformed("a number stands where a message should")
+        raise Malformed("a number in place of a message")
     return content

@@ -1,7 +1,7 @@
-"""Pickles of bytes, numbers, lists, dictionaries and arrays of bytes, and of nothing else.
+"""A reader of pickles that hold bytes, numbers, lists, dictionaries and arrays of bytes, and nothing else.
 
-A pickle may name any function to be called while it is read. Here only stand-ins for the few functions that an array
-of bytes needs can be named; so a file from anywhere can do no more than be refused.
+A pickle can call any function while it is read. Here only replacements of the few functions that an array of bytes
+needs can be called, so a malicious file is refused without running anything.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from driftless.data.datasets.reading import broken
+from driftless.data.formats.file_errors import unreadable
 from driftless.errors import InputError
 
 
 def loads(content: bytes, where: object) -> Any:
-    """`where` names the file in errors. Strings of Python 2 become bytes."""
+    """`where` names the file in errors. Strings written by Python 2 become bytes."""
     try:
         return _Restricted(content, where).load()
     except InputError:
         raise
-    except Exception as error:  # damaged instructions can raise anything
-        raise broken(where, f"its pickle is damaged ({error})") from error
+    except Exception as error:  # a damaged pickle can raise anything
+        raise unreadable(where, f"its pickle is damaged ({error})") from error
 
 
 def _array(_: object, shape: object, kind: object) -> npt.NDArray[np.uint8]:
-    """What numpy makes first: an empty array, whose content comes with its state."""
+    """In place of numpy's _reconstruct: an empty array; the pickle then sets its state."""
     return np.ndarray.__new__(np.ndarray, (0,), np.uint8)
 
 
@@ -41,7 +41,7 @@ def _byte_type(kind: str | bytes, align: object = False, copy: object = True) ->
 
 
 def _bytes(text: str, encoding: str) -> bytes:
-    """How Python 3 writes bytes for Python 2."""
+    """Python 3 pickles bytes this way for protocols of Python 2."""
     return text.encode("latin1")
 
 
