@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from driftless.data.cohorts import Constant, Cyclic, Doubling, Explicit, as_schedule, check, parse
+from driftless.data.cohorts import Constant, Cyclic, Doubling, Explicit, as_schedule, parse
 from driftless.errors import InputError
 
 SCHEDULES = [Constant(10), Constant(0.25), Doubling(3, 2, 20), Cyclic(7), Cyclic(0.3)]
@@ -66,7 +66,7 @@ def test_explicit_cohorts_are_taken_as_given():
     assert schedule.clients(1, 5, seed=9).tolist() == [1, 3]
     assert schedule.clients(2, 5, seed=9).tolist() == [2]
     assert schedule.size(1, 5) == 2
-    check(schedule, 5, 2)
+    schedule.check(clients=5, rounds=2)
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_what_is_no_cohort_is_an_error(cohort):
 )
 def test_a_schedule_that_does_not_fit_is_an_error_before_any_work(schedule, message):
     with pytest.raises(InputError, match=message):
-        check(schedule, clients=10, rounds=3)
+        schedule.check(clients=10, rounds=3)
 
 
 @pytest.mark.parametrize("schedule", [Constant(10), Constant(1.0), Doubling(5, 1, 10**6), Cyclic(10)])
 def test_a_schedule_that_fits_passes_the_check(schedule):
-    check(schedule, clients=10, rounds=1000)
+    schedule.check(clients=10, rounds=1000)
 
 
 def test_doubling_must_be_able_to_grow():

@@ -5,12 +5,11 @@ import sqlite3
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from data import files_by_user as write
-from driftless.data.datasets import tf_example, tff
+from data import write_files as write
 from driftless.data.fetch import RemoteFile
+from driftless.data.formats import tff
 from driftless.errors import InputError
 
 EXAMPLES = {
@@ -36,7 +35,7 @@ def packed(folder: Path) -> None:
     path.unlink()
 
 
-def contents(part: tff.Part, **choice) -> list[tuple[str, list[bytes], list[int]]]:
+def contents(part: tff.Split, **choice) -> list[tuple[str, list[bytes], list[int]]]:
     return [(name, list(x), [int(v) for v in y]) for name, (x, y) in part.clients("x", "y", **choice)]
 
 
@@ -62,25 +61,6 @@ def test_a_database_is_unpacked_once_and_again_when_it_changed(folder: Path):
     write.database(folder / "new.sqlite", {"train": {"n": [{"x": b"new", "y": 7}]}, "test": {}})
     (folder / "words.sqlite.lzma").write_bytes(lzma.compress((folder / "new.sqlite").read_bytes()))
     assert contents(PUBLISHED.locate().train) == [("n", [b"new"], [7])]
-
-
-@pytest.mark.parametrize("is_packed", [True, False])
-def test_a_record_is_read_whether_its_numbers_are_packed_or_not(is_packed: bool):
-    floats, integers = np.array([0.5, -1.25, 3e9], dtype=np.float32), np.array([0, 300, -1, 2**62, -(2**63)])
-    record = write.example_record({"f": floats, "i": integers, "b": b"\x00\xff"}, packed=is_packed)
-    features = tf_example.parse(record)
-    np.testing.assert_array_equal(features["f"], floats)
-    np.testing.assert_array_equal(features["i"], integers)
-    assert features["b"] == [b"\x00\xff"]
-
-
-def test_unknown_fields_of_a_record_are_skipped_and_a_cut_record_is_refused():
-    record = write.example_record({"y": 3})
-    strange = b"\x38\x05" + b"\x41" + bytes(8) + b"\x45" + bytes(4) + write.field(9, b"later") + record
-    assert [int(v) for v in tf_example.parse(strange)["y"]] == [3]
-    for end in range(1, len(record)):
-        with pytest.raises(tf_example.Malformed):
-            tf_example.parse(record[:end])
 
 
 def test_a_damaged_file_is_named_with_the_remedy(folder: Path):
@@ -128,7 +108,7 @@ def test_absent_fields_and_parts_and_broken_records_are_errors(folder: Path):
     with pytest.raises(InputError, match=r"client 'a' in .*words\.sqlite has no field 'pixels', only x, y"):
         list(part.clients("pixels"))
     with pytest.raises(InputError, match=r"has no part 'heldout', only test, train"):
-        list(tff.Part(part.path, "heldout").clients("x"))
+        list(tff.Split(part.path, "heldout").clients("x"))
     connection = sqlite3.connect(part.path)
     connection.execute("UPDATE examples SET serialized_example_proto = ?", (b"\x0a\xff",))
     connection.commit()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from data import files_by_user as write
-from driftless.data.datasets import leaf
+from data import write_files as write
+from driftless.data.formats import leaf
 from driftless.errors import InputError
 
 TWO = {"ann": ([[1, 2], [3, 4]], [0, 1]), "bob": ([[5, 6]], [1])}
@@ -17,7 +17,7 @@ def test_a_folder_of_several_files_is_read_in_the_order_of_their_names(tmp_path:
     write.leaf(tmp_path / "train" / "b.json.gz", {"cyd": ([[7, 8]], [0])})
     write.leaf(tmp_path / "train" / "a.json", TWO)
     (tmp_path / "train" / "notes.txt").write_text("not data")
-    users = list(leaf.read(tmp_path / "train"))
+    users = list(leaf.read_users(tmp_path / "train"))
     assert [(user.name, user.x, user.y) for user in users] == [
         ("ann", [[1, 2], [3, 4]], [0, 1]),
         ("bob", [[5, 6]], [1]),
@@ -27,7 +27,7 @@ def test_a_folder_of_several_files_is_read_in_the_order_of_their_names(tmp_path:
 
 def test_a_single_file_is_read_by_itself(tmp_path: Path):
     path = write.leaf(tmp_path / "all_data.json", TWO)
-    assert [user.name for user in leaf.read(path)] == ["ann", "bob"]
+    assert [user.name for user in leaf.read_users(path)] == ["ann", "bob"]
 
 
 @pytest.mark.parametrize("place", ["femnist/train", "femnist/data/train", "train"])
@@ -67,7 +67,7 @@ def test_without_files_the_error_says_how_to_make_them(folder: Path):
 def test_a_file_that_contradicts_itself_is_an_error(tmp_path: Path, users, changes, message: str):
     path = write.leaf(tmp_path / "a.json", users, **changes)
     with pytest.raises(InputError) as error:
-        list(leaf.read(path))
+        list(leaf.read_users(path))
     assert message.format(path) in str(error.value)
 
 
@@ -85,11 +85,11 @@ def test_a_damaged_file_is_named_with_the_remedy(tmp_path: Path):
         path = tmp_path / name
         path.write_bytes(content)
         with pytest.raises(InputError) as error:
-            list(leaf.read(path))
+            list(leaf.read_users(path))
         assert str(path) in str(error.value)
         assert "get it again" in str(error.value) or "a file of LEAF has" in str(error.value)
 
 
 def test_a_folder_without_files_is_an_error(tmp_path: Path):
     with pytest.raises(InputError, match=r"has no files that end in \.json or \.json\.gz"):
-        list(leaf.read(tmp_path))
+        list(leaf.read_users(tmp_path))

@@ -8,34 +8,16 @@ import torch
 from PIL import Image
 
 import driftless
-from data import files_by_user as write
-from driftless.data.datasets import federated_csv
+from data.photograph_files import COLOURS, TEST, TRAIN, landmarks
+from driftless.data.datasets import gldv2
+from driftless.data.preprocessing import photographs
 from driftless.errors import InputError
-
-TRAIN = "user_id,image_id,class\n7,aa1,0\n3,bb2,2\n7,cc3,1\n"
-TEST = "image_id,class\ndd4,1\n"
-COLOURS = {"aa1": (255, 0, 0), "bb2": (0, 255, 0), "cc3": (0, 0, 255), "dd4": (128, 128, 128)}
-
-
-def image(path: Path, colour: tuple[int, int, int], shape: tuple[int, int] = (12, 8)) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", shape, colour).save(path, quality=100)
-
-
-def landmarks(folder: Path, train: str = TRAIN, test: str = TEST) -> Path:
-    """As published: the csv files of the split, the images in a/b/c/abc....jpg."""
-    own = folder / "gldv2"
-    write.text(own / "federated_train.csv", train)
-    write.text(own / "test.csv", test)
-    for name, colour in COLOURS.items():
-        image(own / "images" / name[0] / name[1] / name[2] / f"{name}.jpg", colour)
-    return own
 
 
 def test_the_images_of_a_user_are_one_client(folder: Path):
-    assert not federated_csv.gldv2_is_here()
+    assert not gldv2.is_here()
     landmarks(folder)
-    assert federated_csv.gldv2_is_here()
+    assert gldv2.is_here()
     federation = driftless.load("gldv2", size=4)
     assert federation.client_names == ("7", "3")
     assert federation.classes == 3
@@ -43,7 +25,7 @@ def test_the_images_of_a_user_are_one_client(folder: Path):
     assert federation.input_shape == (3, 4, 4)
     assert federation.test is not None
     assert federation.test[1].tolist() == [1]
-    mean, deviation = np.array(federated_csv.MEAN), np.array(federated_csv.DEVIATION)
+    mean, deviation = np.array(photographs.IMAGENET_MEAN), np.array(photographs.IMAGENET_STD)
     for row, name in zip(federation.inputs, ("aa1", "cc3", "bb2"), strict=True):
         pixels = row.permute(1, 2, 0).numpy() * deviation + mean
         np.testing.assert_allclose(pixels, np.broadcast_to(np.array(COLOURS[name]) / 255, (4, 4, 3)), atol=0.02)
@@ -65,18 +47,6 @@ def test_limited_users_keep_all_classes_and_other_colours_are_converted(folder: 
     assert federation.client_names == ("7",)
     assert federation.classes == 3
     assert federation.inputs[0].min() > 1.9
-
-
-def test_inaturalist_is_found_in_the_archives_folder_with_another_split(folder: Path):
-    own = folder / "inaturalist"
-    write.text(own / "inaturalist-user-120k" / "federated_train_user_120k.csv", TRAIN)
-    write.text(own / "inaturalist-user-120k" / "geo.csv", TRAIN.replace("\n3,", "\n7,"))
-    write.text(own / "inaturalist-user-120k" / "test.csv", TEST)
-    for name, colour in COLOURS.items():
-        image(own / "train_val_images" / "Aves" / "Corvus corax" / f"{name}.jpg", colour)
-    assert federated_csv.inaturalist_is_here()
-    assert driftless.load("inaturalist", size=2).client_names == ("7", "3")
-    assert driftless.load("inaturalist", size=2, train_csv="geo.csv").client_names == ("7",)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +83,7 @@ def test_a_csv_that_is_not_text_and_an_unreadable_image_are_named(folder: Path):
     own = landmarks(folder)
     picture = own / "images" / "a" / "a" / "1" / "aa1.jpg"
     picture.write_bytes(picture.read_bytes()[:200])
-    with pytest.raises(InputError, match=r"aa1\.jpg cannot be read as an image .*; get it again"):
+    with pytest.raises(InputError, match=r"aa1\.jpg cannot be read: it is not an image .* get it again"):
         driftless.load("gldv2", size=2)
     (own / "test.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match=r"test\.csv cannot be read"):
@@ -134,8 +104,6 @@ def test_images_that_do_not_fit_in_memory_are_refused_with_the_memory_they_need(
 def test_without_files_the_error_says_where_they_are(folder: Path):
     with pytest.raises(InputError, match=r"needs federated_train\.csv, which is not here.*landmarks-user-160k\.zip"):
         driftless.load("gldv2")
-    with pytest.raises(InputError, match=r"federated_train_user_120k\.csv, which is not here.*iNaturalist 2017"):
-        driftless.load("inaturalist")
     with pytest.raises(InputError, match="size must be an integer >= 1"):
         driftless.load("gldv2", size=0)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import sqlite3
 import struct
 from collections.abc import Mapping, Sequence
@@ -17,30 +16,10 @@ import pytest
 Users = Mapping[str, tuple[Sequence[Any], Sequence[Any]]]
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder of data, empty; nothing else is found and nothing is downloaded."""
-    data = tmp_path / "data"
-    data.mkdir()
-    monkeypatch.setenv("DRIFTLESS_DATA", str(data))
-    monkeypatch.setenv("DRIFTLESS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("DRIFTLESS_OFFLINE", "1")
-    return data
-
-
-@pytest.fixture
-def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the real files, that of the user or the one beside the project."""
-    data = Path(os.environ.get("DRIFTLESS_DATA") or Path(__file__).parents[3] / "shared" / "data")
-    monkeypatch.setenv("DRIFTLESS_DATA", str(data))
-    monkeypatch.setenv("DRIFTLESS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("DRIFTLESS_OFFLINE", "1")
-    return data
-
-
 def need(path: Path) -> Path:
+    """Skip the test if this file is missing."""
     if not path.is_file():
-        pytest.skip(f"{path.name} is not here")
+        pytest.skip(f"{path.name} is not available")
     return path
 
 
