@@ -159,7 +159,7 @@ def test_a_file_that_the_server_does_not_have_names_the_address_and_where_to_put
     assert everything_in(folders) == []
 
 
-def test_a_refused_connection_is_told_in_words(server: Server):
+def test_a_refused_connection_is_reported_in_words(server: Server):
     server.shutdown()
     server.server_close()
     with pytest.raises(InputError, match=r"could not be downloaded from http://127.0.0.1:\d+/file.bin: no connection"):
@@ -208,7 +208,7 @@ def test_a_sum_is_computed_once_for_a_file_that_does_not_change(folders: Path):
 
 
 @pytest.mark.parametrize("spoilt", [b"", b"[1, 2]", b'{"a": 3}', b"\xff"])
-def test_a_spoilt_memory_of_sums_is_forgotten(spoilt: bytes, folders: Path):
+def test_a_damaged_store_of_sums_is_ignored(spoilt: bytes, folders: Path):
     put(folders / "cache" / "checked.json", spoilt)
     path = put(folders / "data" / "file.bin")
     assert obtain("set", RemoteFile("file.bin", None, sha256=SHA256)) == path

@@ -114,7 +114,7 @@ def test_a_loss_without_padding_is_a_mean_over_examples_and_so_can_be_used(folde
             "fedavg",
             federation,
             model,
-            rounds=2,
+            rounds=1,
             cohort=3,
             local=driftless.LocalTraining(lr=0.5, epochs=1, batch_size=2),
             loss=without_padding,
