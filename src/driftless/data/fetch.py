@@ -194,9 +194,9 @@ def _stored_sum(path: Path) -> object:
     return entry[2] if entry[:2] == [status.st_size, status.st_mtime_ns] else None
 
 
-def _store_sum(path: Path, known: str) -> None:
+def _store_sum(path: Path, checksum: str) -> None:
     status = path.stat()
-    content = {**_stored_sums(), str(path): [status.st_size, status.st_mtime_ns, known]}
+    content = {**_stored_sums(), str(path): [status.st_size, status.st_mtime_ns, checksum]}
     with (
         contextlib.suppress(OSError),
         replacing(cache_folder() / CHECKED) as temporary,

@@ -1,1 +1,1 @@
-"""Readers of file formats, one per file. They return arrays, records or bytes and know no data set's options."""
+"""Readers of file formats, one per file. They return arrays, records or bytes, independent of the options of a data set."""
