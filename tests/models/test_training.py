@@ -64,7 +64,7 @@ def test_both_engines_train_a_model_to_the_same_parameters(name: str):
 
 
 def small_resnet_18() -> nn.Module:
-    return ResNet(nn.Conv2d(3, 8, 7, stride=2, padding=3), (8, 16), 2, projection, 7)
+    return ResNet(nn.Conv2d(3, 8, 7, stride=2, padding=3), (8, 16), 1, projection, 7)
 
 
 def small_resnet_20() -> nn.Module:
@@ -72,12 +72,12 @@ def small_resnet_20() -> nn.Module:
 
 
 def small_mobilenet() -> nn.Module:
-    residuals = [InvertedResidual(8, 8, 1, 1), InvertedResidual(8, 8, 1, 6), InvertedResidual(8, 16, 2, 6)]
+    residuals = [InvertedResidual(8, 8, stride=1, expansion=1), InvertedResidual(8, 16, stride=2, expansion=6)]
     return nn.Sequential(convolution(3, 8, 3, 2), *residuals, nn.Flatten(), nn.Linear(16 * 4, 7))
 
 
 def small_transformer() -> nn.Module:
-    module = VisionTransformer((3, 32, 16), 7, width=24, layers=2, heads=3)
+    module = VisionTransformer((3, 32, 16), 7, width=24, layers=1, heads=3)
     nn.init.normal_(module.get_parameter("heads.head.weight"), std=0.1)
     return module
 
