@@ -21,7 +21,7 @@ from measure import judged, publish, quartiles, quick_from_command_line
 from rows import ROWS, Row, build, tensors
 
 import driftless
-from driftless.data import sampling
+from driftless.data import cohorts
 from driftless.engine import block, clients, minibatches, round, simulation
 from driftless.engine.graph import replay
 from driftless.runs.run import Lines
@@ -57,7 +57,7 @@ class Stopwatch:
 
 PARTS = [
     ("local steps", replay.Series, "__call__"),
-    ("cohort and minibatch plans", sampling.Constant, "clients"),
+    ("cohort and minibatch plans", cohorts.Constant, "clients"),
     ("cohort and minibatch plans", round, "blocks_of"),
     ("cohort and minibatch plans", block, "block_batches"),
     ("gathering", minibatches.BlockBatches, "gather"),

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from driftless import models
 from driftless.algorithm import Algorithm, Vector, base_server_lr
 from driftless.algorithms import ALGORITHMS
+from driftless.data.cohorts import Cohort, as_schedule
 from driftless.data.federation import Federation
-from driftless.data.sampling import Cohort, as_schedule
 from driftless.engine.augment import check_images
 from driftless.engine.batches import check_steps
 from driftless.engine.check import check_single
@@ -79,7 +79,7 @@ def simulate(
 
     `algorithm`: a name of `driftless list algorithms` or an instance. `model`: a name of `driftless list models`, or a
     module whose current parameters are x^0; it is copied, never changed. `cohort`: a number of clients, a fraction, a
-    schedule of driftless.data.sampling, or a list of lists of client ids, one per round. `loss(outputs, targets)` is
+    schedule of driftless.data.cohorts, or a list of lists of client ids, one per round. `loss(outputs, targets)` is
     the mean over a batch; default: cross-entropy for labels, half the squared error for numbers. `weighting`:
     "examples" or "uniform", default the algorithm's own. `engine`: "single", "block", "auto", or an EngineSettings
     (docs/speed.md); `result.engine` has what was decided. `evaluate_every=0`: never; otherwise the last round is

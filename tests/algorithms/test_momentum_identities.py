@@ -31,7 +31,7 @@ from driftless.algorithms import (
     ServerGHBM,
 )
 from driftless.algorithms.optimizers import optimizer_of
-from driftless.data.sampling import Cyclic
+from driftless.data.cohorts import Cyclic
 
 from .problems import (
     COHORTS,

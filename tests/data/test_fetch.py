@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from driftless.data import decoded, fetch
+from driftless.data import fetch
 from driftless.data.fetch import RemoteFile, find, obtain
 from driftless.errors import InputError
 
@@ -159,7 +159,7 @@ def test_a_file_that_the_server_does_not_have_names_the_address_and_where_to_put
     assert everything_in(folders) == []
 
 
-def test_a_refused_connection_is_told_in_words(server: Server):
+def test_a_refused_connection_is_reported_in_words(server: Server):
     server.shutdown()
     server.server_close()
     with pytest.raises(InputError, match=r"could not be downloaded from http://127.0.0.1:\d+/file.bin: no connection"):
@@ -208,7 +208,7 @@ def test_a_sum_is_computed_once_for_a_file_that_does_not_change(folders: Path):
 
 
 @pytest.mark.parametrize("spoilt", [b"", b"[1, 2]", b'{"a": 3}', b"\xff"])
-def test_a_spoilt_memory_of_sums_is_forgotten(spoilt: bytes, folders: Path):
+def test_a_damaged_store_of_sums_is_ignored(spoilt: bytes, folders: Path):
     put(folders / "cache" / "checked.json", spoilt)
     path = put(folders / "data" / "file.bin")
     assert obtain("set", RemoteFile("file.bin", None, sha256=SHA256)) == path
@@ -254,42 +254,3 @@ def test_what_is_interrupted_leaves_nothing_and_spoils_nothing(folders: Path):
         interrupted()
     assert path.read_bytes() == b"old"
     assert everything_in(folders) == ["file"]
-
-
-def decode_counted(calls: list[int]) -> decoded.Arrays:
-    calls.append(1)
-    return {"images": np.arange(12, dtype=np.uint8).reshape(3, 4), "labels": np.array([5, 6, 7])}
-
-
-def test_arrays_are_decoded_once_until_their_source_changes(folders: Path):
-    source, calls = put(folders / "data" / "picture"), []
-    for expected in (1, 1):
-        arrays = decoded.arrays("set", [source], lambda: decode_counted(calls))
-        assert {name: values.tolist() for name, values in arrays.items()} == {
-            "images": [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]],
-            "labels": [5, 6, 7],
-        }
-        assert len(calls) == expected
-    put(source, b"changed")
-    decoded.arrays("set", [source], lambda: decode_counted(calls))
-    assert len(calls) == 2
-
-
-def test_a_spoilt_decoded_array_is_decoded_again(folders: Path):
-    source, calls = put(folders / "data" / "picture"), []
-    decoded.arrays("set", [source], lambda: decode_counted(calls))
-    (stored,) = (folders / "cache" / "set").rglob("images.npy")
-    stored.write_bytes(stored.read_bytes()[:-5])
-    for _ in range(2):
-        assert decoded.arrays("set", [source], lambda: decode_counted(calls))["images"].sum() == 66
-    assert len(calls) == 2  # and the second time it is stored whole
-
-
-def test_without_a_cache_that_can_be_written_arrays_are_decoded_each_time(
-    folders: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("DRIFTLESS_CACHE", str(put(folders / "occupied") / "cache"))
-    source, calls = put(folders / "data" / "picture"), []
-    for _ in range(2):
-        assert decoded.arrays("set", [source], lambda: decode_counted(calls))["labels"].tolist() == [5, 6, 7]
-    assert len(calls) == 2

@@ -130,4 +130,6 @@ def test_no_option_means_one_thing_to_a_data_set_and_another_to_a_partition():
     for source in DATASETS.values():
         for rule in PARTITIONS.values():
             assert not set(source.options) & (set(rule.options) | reserved)
-    assert all(source.summary and "\n" not in source.summary for source in DATASETS.values())
+    for entry in (*DATASETS.values(), *PARTITIONS.values()):
+        assert entry.summary
+        assert "\n" not in entry.summary

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from driftless.data.partition import (
-    PARTITIONS,
     _log_dirichlet,
     _siblings_first,
     allocate,
@@ -63,23 +62,16 @@ def uniform_labels(n: int = 2000, classes: int = 10) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", RULES)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=25)
 @given(problem=problems())
-def test_every_example_is_given_to_exactly_one_client_and_no_client_is_empty(name, problem):
+def test_every_example_has_one_client_no_client_is_empty_and_balanced_sizes_differ_by_at_most_one(name, problem):
     labels, clients, rng = problem
     assignment = RULES[name](labels, clients, rng)
     assert assignment.shape == labels.shape
     assert assignment.dtype == np.int64
     assert set(assignment) == set(range(clients))
-
-
-@pytest.mark.parametrize("name", BALANCED)
-@settings(deadline=None, max_examples=25)
-@given(problem=problems())
-def test_balanced_sizes_differ_by_at_most_one(name, problem):
-    labels, clients, rng = problem
-    sizes = np.bincount(RULES[name](labels, clients, rng))
-    assert sizes.max() - sizes.min() <= 1
+    if name in BALANCED:
+        assert np.ptp(np.bincount(assignment)) <= 1
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -119,7 +111,7 @@ def test_prior_dirichlet_centres_on_the_global_distribution():
     assert np.abs(share - 0.1).max() < 0.15
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=30)
 @given(problem=problems())
 def test_prior_dirichlet_with_alpha_zero_gives_every_client_a_single_label(problem):
     labels, clients, rng = problem
@@ -246,7 +238,7 @@ def test_lognormal_sizes_have_the_given_deviation_of_the_logarithm():
     assert np.log(sizes).std() == pytest.approx(0.3, rel=0.15)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(weights=st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=40), extra=st.integers(0, 1000))
 def test_apportion_gives_at_least_one_and_is_within_one_of_the_quota_when_no_quota_is_small(weights, extra):
     array, total = np.array(weights), len(weights) + extra
@@ -281,23 +273,9 @@ def test_a_wrong_argument_is_named_with_what_is_allowed(call, message):
         call(np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", ["iid", "dirichlet, tiny alpha", "prior-dirichlet", "shards", "pachinko, tiny"])
 def test_sixty_thousand_examples_over_ten_thousand_clients_take_less_than_five_seconds(name):
     labels = np.random.default_rng(0).permutation(uniform_labels(60_000, 100))
     start = time.perf_counter()
     RULES[name](labels, 10_000, np.random.default_rng(1))
     assert time.perf_counter() - start < 5
-
-
-def test_every_listed_partition_names_its_options_and_has_a_summary():
-    options = {name: tuple(rule.options) for name, rule in PARTITIONS.items()}
-    assert options == {
-        "iid": (),
-        "dirichlet": ("alpha", "sizes", "sigma"),
-        "prior-dirichlet": ("alpha",),
-        "shards": ("shards_per_client",),
-        "pachinko": ("alpha", "beta"),
-        "natural": (),
-    }
-    assert PARTITIONS["pachinko"].options["beta"].default == 10.0
-    assert all(rule.summary and "\n" not in rule.summary for rule in PARTITIONS.values())

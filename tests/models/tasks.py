@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from driftless.models import MODELS
-from driftless.models.suits import Task
+from driftless.models.task import Task
 
 PUBLISHED: dict[str, Task] = {
     "linear": Task((13,), None),

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from driftless.errors import InputError
 from driftless.models import MODELS, build
 from driftless.models.resnet import Subsample
-from driftless.models.suits import Task
-from driftless.models.vit import SelfAttention, VisionTransformer
-from models.tasks import CLASSIFIERS, IMAGES, LIGHT, PUBLISHED, SMALL, TEXT, inputs_for, without_memory
+from driftless.models.task import Task
+from driftless.models.vit import SelfAttention
+from models.tasks import CLASSIFIERS, IMAGES, PUBLISHED, SMALL, TEXT, inputs_for, without_memory
 
 SHAPES = [(1, 8, 8), (1, 28, 28), (3, 32, 32)]
 
@@ -58,7 +58,9 @@ def test_the_cnn_fits_small_and_odd_images(shape: tuple[int, ...]):
     assert build("cnn", shape, 3)(torch.zeros(2, *shape)).shape == (2, 3)
 
 
-@pytest.mark.parametrize("name", LIGHT)
+@pytest.mark.parametrize(
+    "name", ["linear", "mlp", "cnn", "cnn-emnist", "resnet-20", "mobilenet-v2", "gru-fedgbo", "lstm-large-cohort"]
+)
 def test_the_parameters_depend_on_the_seed_alone(name: str):
     torch.manual_seed(1)
     first = parameters(small(name))
@@ -69,30 +71,6 @@ def test_the_parameters_depend_on_the_seed_alone(name: str):
     assert torch.equal(first, again)
     assert not torch.equal(first, parameters(small(name, seed=1)))
     assert first.isfinite().all()
-
-
-def assert_lifts(module: nn.Module, inputs: Tensor) -> None:
-    """Two models at once, by vmap, give what each gives alone; in evaluation, so that nothing is dropped."""
-    module = module.eval().double()
-    models = {key: torch.stack([value, 1.5 * value]) for key, value in module.named_parameters()}
-    with torch.no_grad():
-        together = torch.func.vmap(lambda model, x: torch.func.functional_call(module, model, (x,)))(models, inputs)
-        for client, outputs in enumerate(together):
-            alone = {key: value[client] for key, value in models.items()}
-            torch.testing.assert_close(outputs, torch.func.functional_call(module, alone, (inputs[client],)))
-
-
-@pytest.mark.parametrize(
-    "name", ["linear", "logistic", "mlp", "cnn", "lenet", "cnn-emnist", "resnet-20", "mobilenet-v2"]
-)
-def test_a_block_of_clients_can_be_evaluated_at_once(name: str):
-    assert_lifts(small(name), inputs_for(name, SMALL[name], 2, 3).double())
-
-
-def test_a_block_of_transformers_can_be_evaluated_at_once():
-    module = VisionTransformer((3, 32, 16), 7, width=24, layers=2, heads=3)
-    nn.init.normal_(module.get_parameter("heads.head.weight"))
-    assert_lifts(module, torch.randn(2, 3, 3, 32, 16, generator=torch.Generator().manual_seed(0)).double())
 
 
 def test_attention_is_that_of_torch():
@@ -139,15 +117,7 @@ def test_the_shortcut_without_parameters_takes_every_second_pixel_and_pads_with_
     assert not out[:, 6:].any()
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_every_builder_is_described_in_one_line(name: str):
-    description = MODELS[name].__doc__
-    assert description is not None
-    assert description.endswith(".")
-    assert "\n" not in description
-
-
-def test_an_unknown_name_is_answered_with_the_nearest_one():
+def test_an_unknown_name_raises_an_error_with_the_nearest_one():
     with pytest.raises(InputError, match="unknown model 'logistics'; did you mean 'logistic'"):
         build("logistics", (4,), 2)
 

@@ -109,6 +109,13 @@ def test_the_number_of_parameters_is_the_published_one(name: str, count: int):
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_the_docstring_of_a_model_is_one_line_with_its_number_of_parameters(name: str):
+    docstring = MODELS[name].__doc__ or ""
+    assert f"; {BY_HAND[name]:,} parameters" in docstring
+    assert "\n" not in docstring
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_no_model_has_batch_norm_or_running_statistics(name: str):
     parts = list(without_memory(name, SMALL[name]).modules())
     assert not [part for part in parts if isinstance(part, _BatchNorm) or getattr(part, "track_running_stats", False)]

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from driftless.engine.choose import EngineSettings
+from driftless.runs.metrics import evaluation, halved
 from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils import vector_to_parameters
@@ -17,12 +19,10 @@ from torch.nn.utils import vector_to_parameters
 from driftless import Federation, models
 from driftless.algorithms import AdaBest, FedAvg
 from driftless.config.build import simulation_of
-from driftless.data.sampling import Explicit
+from driftless.data.cohorts import Explicit
 from driftless.engine import batches
 from driftless.engine.block import batch_plans
-from driftless.engine.choose import EngineSettings
 from driftless.engine.simulation import Simulation, State
-from driftless.runs.metrics import evaluation, halved
 from driftless.simulate import prepare
 from runs.runs import DIVERGING, Records, small, start
 

@@ -12,8 +12,8 @@ from driftless.algorithms import AdaptiveClipping
 from driftless.config.resolution import Config
 from driftless.config.user_code import algorithm_class
 from driftless.data import load
+from driftless.data.cohorts import Cohort, parse
 from driftless.data.federation import Federation
-from driftless.data.sampling import Cohort, parse
 from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings

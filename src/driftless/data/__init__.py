@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from driftless.data.datasets import DATASETS, DataSource, Examples
+from driftless.data.cohorts import Constant, Cyclic, Doubling, Explicit, Schedule, as_schedule
+from driftless.data.datasets import DATASETS, DataSource
 from driftless.data.datasets.linear_regression import optimum
+from driftless.data.examples import Examples
 from driftless.data.federation import Federation, hold_out
 from driftless.data.load import load
 from driftless.data.partition import PARTITIONS, Partition
-from driftless.data.sampling import Constant, Cyclic, Doubling, Explicit, Schedule, as_schedule
 
 __all__ = [
     "Federation",

@@ -1,4 +1,4 @@
-"""The data of all clients as one store: rows sorted by client, and a range of rows for each client."""
+"""The data of all clients in one pair of tensors: rows sorted by client, and a range of rows for each client."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from driftless.data.sampling import as_size, number_of_clients
-from driftless.data.tensors import (
+from driftless.data.array_checks import (
     Ints,
     Values,
     as_assignment,
@@ -24,6 +23,7 @@ from driftless.data.tensors import (
     check_labels,
     check_pair,
 )
+from driftless.data.cohorts import as_size, number_of_clients
 from driftless.errors import InputError
 from driftless.random import stream
 
@@ -36,7 +36,7 @@ class Federation:
 
     inputs: Tensor  # [n, ...]
     targets: Tensor  # [n, ...]: int64 labels, or floats for regression
-    offsets: Ints  # [clients + 1]; numpy, as it is bookkeeping that never moves to a device
+    offsets: Ints  # [clients + 1]; numpy, because it never moves to a device
     test: tuple[Tensor, Tensor] | None = None
     validation: Federation | None = None  # held-out clients, never trained on
     client_test: Federation | None = None  # test data of client i in its client i; here a client may be empty
@@ -46,7 +46,7 @@ class Federation:
 
     def __post_init__(self) -> None:
         check_pair(self.inputs, self.targets, "the federation")
-        offsets = np.array(self.offsets, dtype=np.int64)  # our own copy, as it is made read-only
+        offsets = np.array(self.offsets, dtype=np.int64)  # a copy, because it is made read-only
         if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(self.inputs) or (np.diff(offsets) < 0).any():
             raise InputError(
                 f"offsets must rise from 0 to the {len(self.inputs)} examples, one entry more than clients; "
@@ -212,7 +212,7 @@ class Federation:
         )
 
     def describe(self) -> str:
-        """A few lines for a person: how many, how unequal, how skewed."""
+        """A summary in a few lines: sizes, their spread, label skew, test data."""
         sizes = self.sizes
         kind = "regression" if self.classes is None else f"{self.classes} classes"
         lines = [
@@ -252,7 +252,7 @@ def hold_out(federation: Federation, clients: int | float, seed: int) -> Federat
 
 
 def held_out_number(clients: int | float, total: int) -> int:
-    """How many of `total` clients are held out; apart from `hold_out`, so that it can be checked before any work."""
+    """How many of `total` clients are held out; separate from `hold_out`, so that it can be checked before any work."""
     if not isinstance(clients, bool) and clients == 0:
         return 0
     number = number_of_clients(as_size("validation", clients), total)
@@ -269,7 +269,7 @@ def _concatenate(clients: Sequence[Pair | None], owner: str) -> tuple[Tensor, Te
     if not given:
         raise InputError("client_test is None for every client; leave it out.")
 
-    # Twice through the clients: with many small ones, a list of their tensors would take as much memory as the data.
+    # Two passes over the clients: with many small ones, a list of their tensors would take as much memory as the data.
     def pairs() -> Iterator[tuple[int, Tensor, Tensor]]:
         return ((i, *_as_pair(clients[i], f"{owner} {i}")) for i in given)  # pyright: ignore[reportArgumentType]
 
@@ -301,8 +301,8 @@ def _as_pair(pair: Pair, owner: str) -> tuple[Tensor, Tensor]:
 
 
 def _checked(federation: Federation, test: Pair | None, classes: int | None) -> Federation:
-    """The federation with its test set and its number of classes, once everything in it has been checked."""
-    own = federation.client_test and _like(federation.client_test, federation)
+    """The federation with its test set and its number of classes, after checking all values."""
+    own = federation.client_test and _as_client_test(federation.client_test, federation)
     stores: list[tuple[Tensor, Tensor, Ints | None]] = [(federation.inputs, federation.targets, federation.offsets)]
     test_pair = None if test is None else _as_test(test, federation)
     if test_pair:
@@ -326,7 +326,7 @@ def _as_test(test: Pair, federation: Federation) -> tuple[Tensor, Tensor]:
     return inputs.to(federation.inputs.dtype), targets.to(federation.targets.dtype)
 
 
-def _like(client_test: Federation, federation: Federation) -> Federation:
+def _as_client_test(client_test: Federation, federation: Federation) -> Federation:
     check_alike(client_test.inputs, federation.inputs, "the inputs of client_test", "the clients")
     check_alike(client_test.targets, federation.targets, "the targets of client_test", "the clients")
     return replace(

@@ -1,7 +1,7 @@
-"""The one place where the files of data sets are found, checked and downloaded.
+"""Finds, checks and downloads the files of data sets; no other module does.
 
-DRIFTLESS_DATA    a folder of files that the user has; it is only read
-DRIFTLESS_CACHE   where downloads and decoded images are kept, instead of the platform's folder for caches
+DRIFTLESS_DATA    the user's folder of data files; it is only read
+DRIFTLESS_CACHE   the folder for downloads and decoded images, instead of the platform's cache folder
 DRIFTLESS_OFFLINE 1: never download
 """
 
@@ -25,28 +25,30 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 SYSTEM = Path("/usr/share/datasets")
-"""Debian's packages of data sets have a folder here each."""
+"""Each of Debian's packages of data sets has a folder here."""
 CHECKED = "checked.json"
-"""Which files had the right sum: {path: [size, time of change, sum]}."""
+"""Checksums that were verified: {path: [size, modification time, sum]}."""
 TIMEOUT = 30  # seconds without a byte
 CHUNK = 1 << 16
-GZIP = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file as it was published; a sum is given only where it is known for certain."""
+    """A published file; a checksum is given only where it is known for certain."""
 
     name: str  # also its name in DRIFTLESS_DATA
     url: str | None  # None: it cannot be downloaded from here
     sha256: str | None = None
     md5: str | None = None
     advice: str = ""  # how else to get it
-    unpacked: str | None = None  # sha256 of the content of a gzip file: many have compressed the same content again
+    unpacked: str | None = (
+        None  # sha256 of the decompressed content of a gzip file, for files that circulate in several compressions
+    )
 
     @property
     def sum(self) -> str | None:
-        """`sha256:...`; of several sums the best."""
+        """`sha256:...`; the strongest of several checksums."""
         sums = (("unpacked-sha256", self.unpacked), ("sha256", self.sha256), ("md5", self.md5))
         return next((f"{kind}:{value}" for kind, value in sums if value), None)
 
@@ -64,9 +66,9 @@ def find_folder(dataset: str, *names: str) -> Path | None:
 
 
 def obtain(dataset: str, *files: RemoteFile) -> Path:
-    """The first of these files that is here, else the first that can be downloaded; either with the right sum.
+    """The first of these files that is found, else the first that can be downloaded; its checksum is verified.
 
-    Several files are the same data in several forms.
+    Several files are alternatives: the same data under other names or in other formats.
     """
     found = _find(dataset, [file.name for file in files])
     if found is not None:
@@ -82,8 +84,8 @@ def obtain(dataset: str, *files: RemoteFile) -> Path:
 
 
 def are_here(dataset: str, *parts: Sequence[RemoteFile]) -> bool:
-    """Whether each part of a data set, in any of its forms, is here."""
-    return all(find(dataset, *[file.name for file in forms]) for forms in parts)
+    """Whether every part of a data set is found; a part is a sequence of alternative files."""
+    return all(find(dataset, *[file.name for file in alternatives]) for alternatives in parts)
 
 
 def cache_folder() -> Path:
@@ -97,13 +99,13 @@ def cache_folder() -> Path:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """The name of a file to write, which becomes `path` only when all went well."""
+    """A temporary file to write, renamed to `path` if no exception was raised."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         yield Path(name)
         os.fsync(handle)
-        os.chmod(name, 0o644)  # mkstemp's files are for the owner alone, and a cache may be shared
+        os.chmod(name, 0o644)  # mkstemp restricts it to the owner, but a cache may be shared
         os.replace(name, path)
     finally:
         os.close(handle)
@@ -116,7 +118,7 @@ def _find(dataset: str, names: Sequence[str]) -> tuple[Path, str] | None:
 
 
 def _folders(dataset: str) -> list[Path]:
-    """Where files may be. A folder with the data set's name comes first: several sets use the same file names."""
+    """The folders to search. One with the data set's name comes first: several data sets use the same file names."""
     data = _data_folder()
     own = [] if data is None else [data / dataset, data]
     return [*own, SYSTEM / dataset, cache_folder() / dataset]
@@ -141,19 +143,19 @@ def _missing(dataset: str, files: Sequence[RemoteFile], reason: str) -> InputErr
 
 
 def _remedy(dataset: str, files: Sequence[RemoteFile]) -> str:
-    """Where a file must lie to be found."""
+    """Where to put the file."""
     advice = "".join(f" Or: {file.advice}." for file in files if file.advice)
     data = os.environ.get("DRIFTLESS_DATA")
     folder = f"DRIFTLESS_DATA (now {data})" if data else "a folder and set DRIFTLESS_DATA to it"
     return f"Put it into {folder}, or into {cache_folder() / dataset}.{advice}"
 
 
-# --- sums ---
+# --- checksums ---
 
 
 def _check(path: Path, file: RemoteFile, dataset: str) -> None:
-    """Raise unless a file that was found is the one that was published. Once per file: the result is remembered."""
-    if file.sum is None or _remembered(path) == file.sum:
+    """Raise unless a found file is the published one; verified checksums are stored, so this is done once per file."""
+    if file.sum is None or _stored_sum(path) == file.sum:
         return
     found = _sum_of(path, file.sum)
     if found != file.sum:
@@ -163,15 +165,15 @@ def _check(path: Path, file: RemoteFile, dataset: str) -> None:
             f"Delete it and {again}; or, if it belongs to another data set, put the right one into "
             f"the folder '{dataset}' of DRIFTLESS_DATA, which is searched first."
         )
-    _remember(path, file.sum)
+    _store_sum(path, file.sum)
 
 
 def _sum_of(path: Path, like: str) -> str:
-    """The sum of a file, of the same kind as the sum `like`."""
+    """The checksum of a file, of the same kind as `like`."""
     kind = like.partition(":")[0]
     algorithm = kind.removeprefix("unpacked-")
     with open(path, "rb") as file:
-        packed = algorithm != kind and file.read(2) == GZIP
+        packed = algorithm != kind and file.read(2) == GZIP_MAGIC
         file.seek(0)
         if not packed:
             return f"{kind}:{hashlib.file_digest(file, algorithm).hexdigest()}"
@@ -185,22 +187,25 @@ def _sum_of(path: Path, like: str) -> str:
         return f"{kind}:{digest.hexdigest()}"
 
 
-def _remembered(path: Path) -> object:
-    """The sum that the file had, if it has not changed since."""
+def _stored_sum(path: Path) -> object:
+    """The stored checksum, if the file has not changed since."""
     status = path.stat()
-    entry = _sums().get(str(path), [])
+    entry = _stored_sums().get(str(path), [])
     return entry[2] if entry[:2] == [status.st_size, status.st_mtime_ns] else None
 
 
-def _remember(path: Path, known: str) -> None:
+def _store_sum(path: Path, checksum: str) -> None:
     status = path.stat()
-    content = {**_sums(), str(path): [status.st_size, status.st_mtime_ns, known]}
-    with contextlib.suppress(OSError), replacing(cache_folder() / CHECKED) as temporary:  # else computed again
+    content = {**_stored_sums(), str(path): [status.st_size, status.st_mtime_ns, checksum]}
+    with (
+        contextlib.suppress(OSError),
+        replacing(cache_folder() / CHECKED) as temporary,
+    ):  # a cache that cannot be written: computed again next time
         temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
-def _sums() -> dict[str, list[object]]:
-    """What is remembered: nothing, where the file is missing or spoilt."""
+def _stored_sums() -> dict[str, list[object]]:
+    """All stored checksums; none if the file is missing or damaged."""
     try:
         content = json.loads((cache_folder() / CHECKED).read_bytes())
     except (OSError, ValueError):
@@ -219,19 +224,19 @@ def _download(dataset: str, file: RemoteFile) -> Path:
     assert file.url is not None
     path = cache_folder() / dataset / file.name
     try:
-        with replacing(path) as temporary, _shown(file) as bar, contextlib.ExitStack() as answers:
+        with replacing(path) as temporary, _progress_bar(file) as bar, contextlib.ExitStack() as responses:
             try:
                 get = pooch.HTTPDownloader(
                     progressbar=bar,  # pyright: ignore[reportArgumentType]: any such object is documented
                     chunk_size=CHUNK,
                     timeout=TIMEOUT,
-                    headers={"Accept-Encoding": "identity"},  # a file as published, not packed for the journey
-                    # pooch leaves the answer open when it fails
-                    hooks={"response": lambda answer, **_: answers.enter_context(contextlib.closing(answer))},
+                    headers={"Accept-Encoding": "identity"},  # the file as published, not compressed in transit
+                    # pooch leaves the response open when it fails
+                    hooks={"response": lambda response, **_: responses.enter_context(contextlib.closing(response))},
                 )
                 get(file.url, str(temporary), None)
             except requests.RequestException as error:
-                reason = f" It could not be downloaded from {file.url}: {_in_words(error)}."
+                reason = f" It could not be downloaded from {file.url}: {_reason(error)}."
                 raise _missing(dataset, [file], reason) from error
             if file.sum is not None and (found := _sum_of(temporary, file.sum)) != file.sum:
                 raise InputError(
@@ -244,12 +249,12 @@ def _download(dataset: str, file: RemoteFile) -> Path:
             "make room there, or set DRIFTLESS_CACHE to a folder that can be written."
         ) from error
     if file.sum is not None:
-        _remember(path, file.sum)
+        _store_sum(path, file.sum)
     return path
 
 
-def _in_words(error: Exception) -> str:
-    """What the library says of a failed connection is a page of its internals."""
+def _reason(error: Exception) -> str:
+    """A short reason, because the exception's own text is a page of internals."""
     import requests
 
     if isinstance(error, requests.HTTPError) and error.response is not None:
@@ -264,10 +269,10 @@ def _in_words(error: Exception) -> str:
 
 
 class _Bar:
-    """What pooch takes for a progress bar."""
+    """The interface of a progress bar that pooch expects."""
 
     def __init__(self, progress: Progress, title: str) -> None:
-        self.total = 0  # set by pooch; 0: the server did not say
+        self.total = 0  # set by pooch; 0: not announced by the server
         self._progress = progress
         self._task = progress.add_task(title, total=None)
 
@@ -282,8 +287,8 @@ class _Bar:
 
 
 @contextlib.contextmanager
-def _shown(file: RemoteFile) -> Generator[_Bar]:
-    """A bar on a terminal's standard error; elsewhere one line, so that a waiting job says what it waits for."""
+def _progress_bar(file: RemoteFile) -> Generator[_Bar]:
+    """A bar on a terminal's standard error; elsewhere one line, so that the log shows what is being downloaded."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from driftless.data.datasets import DATASETS, DataSource, Examples
+from driftless.data.array_checks import Ints, as_count
+from driftless.data.datasets import DATASETS, DataSource
+from driftless.data.examples import Examples
 from driftless.data.federation import Federation, held_out_number, hold_out
 from driftless.data.partition import PARTITIONS, Partition
-from driftless.data.tensors import Ints, as_count
 from driftless.errors import InputError, unknown
 from driftless.random import stream
 
@@ -39,13 +40,13 @@ def load(
     if clients is not None:
         as_count("clients", clients, 1)
     if source.has_clients:
-        federation = _ready(name, source, clients, partition, seed, options)
+        federation = _load_clients(name, source, clients, partition, seed, options)
     else:
-        federation = _partitioned(name, source, clients, partition, seed, validation, options)
+        federation = _load_and_partition(name, source, clients, partition, seed, validation, options)
     return hold_out(federation, validation, seed)
 
 
-def _ready(
+def _load_clients(
     name: str, source: DataSource, clients: int | None, partition: str | None, seed: int, options: Mapping[str, object]
 ) -> Federation:
     if partition is not None:
@@ -60,7 +61,7 @@ def _ready(
     return federation
 
 
-def _partitioned(
+def _load_and_partition(
     name: str,
     source: DataSource,
     clients: int | None,

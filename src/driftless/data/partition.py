@@ -1,7 +1,7 @@
-"""Who owns which example: pure functions from labels to the client of each example.
+"""Partitions: pure functions from labels to the client of each example.
 
 Every function returns an int64 array [n], gives each example to exactly one client and leaves no client empty.
-The Dirichlet-like ones differ only in their label weights; `allocate` turns these into an assignment.
+The Dirichlet partitions differ only in their label weights; `allocate` turns these into an assignment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from driftless.data.tensors import Ints, as_count
+from driftless.data.array_checks import Ints, as_count
 from driftless.errors import InputError, check_choice, check_range
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -24,7 +24,7 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 Restrict: TypeAlias = Callable[[Floats, Mask], Floats]
 Generator: TypeAlias = np.random.Generator
 
-SUPPLIED = ("n", "labels", "coarse", "users", "clients", "rng")  # the parameters that the user of `load` does not set
+SUPPLIED = ("n", "labels", "coarse", "users", "clients", "rng")  # parameters that `load` fills in
 
 
 def iid(n: int, clients: int, rng: Generator) -> Ints:
@@ -118,7 +118,7 @@ def allocate(labels: Ints, sizes: Ints, priors: Floats, rng: Generator, restrict
 
     `labels` are 0..classes-1, `sizes` sum to their number, `priors` are log weights [clients, classes] (no need to
     normalise; logarithms, as the weights of a small alpha underflow). All slots draw at once, in a random order; where
-    a label is drawn more often than it is there, the late ones draw again from `restrict(priors, available)`. Each pass
+    a label is drawn more often than it occurs, the late slots draw again from `restrict(priors, available)`. Each pass
     exhausts at least one label, so there are at most `classes` passes.
     """
     supply = np.bincount(labels, minlength=priors.shape[1])
@@ -134,7 +134,7 @@ def allocate(labels: Ints, sizes: Ints, priors: Floats, rng: Generator, restrict
         supply = supply - np.bincount(drawn[served], minlength=len(supply))
         pending = pending[~served]
     assignment = np.empty(len(labels), dtype=np.int64)
-    # the slots are in random order already; the examples are shuffled too, lest late slots get a file's last examples
+    # examples are shuffled as well, so that late slots do not get the last examples of a file
     assignment[_shuffled_by_label(labels, rng)] = owner[np.argsort(label_of_slot, kind="stable")]
     return assignment
 
@@ -300,25 +300,25 @@ def _check_pachinko(alpha: float, beta: float) -> None:
     check_range("beta", beta, 0, np.inf, low_open=True, high_open=True)
 
 
-def _nothing_to_check() -> None: ...
+def _no_options() -> None: ...
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition as `load` and `driftless list partitions` see it."""
+    """An entry of the registry of partitions, used by `load` and `driftless list partitions`."""
 
     assign: Callable[..., Ints | tuple[Ints, tuple[str, ...]]]
     summary: str
-    check: Callable[..., None] = _nothing_to_check  # of the options alone, so that a bad one is found before any work
+    check: Callable[..., None] = _no_options  # of the options, before any data are loaded
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What `load` supplies: from the data set, the number of clients, the random stream."""
+        """The parameters that `load` fills in, from SUPPLIED."""
         return tuple(name for name in inspect.signature(self.assign).parameters if name in SUPPLIED)
 
     @property
     def options(self) -> Mapping[str, inspect.Parameter]:
-        """What the user may set; a parameter whose default is `Parameter.empty` must be set."""
+        """The parameters that the user may set; one whose default is `Parameter.empty` must be set."""
         return {
             name: parameter
             for name, parameter in inspect.signature(self.assign).parameters.items()

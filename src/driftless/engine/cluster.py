@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from driftless.algorithm import Facts, Message, OnRequest, Vector
-from driftless.data.sampling import Schedule
+from driftless.data.cohorts import Schedule
 from driftless.engine.clients import ClientStore
 from driftless.engine.evaluate import BatchResult, Evaluation, evaluate_batches, evaluation_row
 from driftless.engine.minibatches import Block

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from driftless.algorithm import Algorithm, Facts, Server, Vector
+from driftless.data.cohorts import Schedule
 from driftless.data.federation import Federation
-from driftless.data.sampling import Schedule
 from driftless.engine.batches import examples_of
 from driftless.engine.block import BlockTrainer
 from driftless.engine.clients import ClientStore

@@ -1,6 +1,6 @@
-"""The models that are known by name. Any other `nn.Module` can be given to `driftless.simulate` as it is.
+"""The models that have a name. Any other `nn.Module` can be given to `driftless.simulate` as it is.
 
-None has BatchNorm: it would tie a client's result to its batches, and its statistics are not parameters.
+None has BatchNorm: a client's result would depend on its batches, and the running statistics are not parameters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from driftless.models.mlp import mlp
 from driftless.models.mobilenet import mobilenet_v2
 from driftless.models.recurrent import gru_fedgbo, lstm_ghbm, lstm_large_cohort, lstm_stackoverflow
 from driftless.models.resnet import resnet_18, resnet_20
-from driftless.models.suits import Task
+from driftless.models.task import Task
 from driftless.models.vit import vit_b16
 from driftless.models.weights import load_weights as load_weights
 from driftless.random import torch_stream

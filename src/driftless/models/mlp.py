@@ -6,12 +6,12 @@ from math import prod
 
 from torch import nn
 
-from driftless.models.suits import Task, need_classes
+from driftless.models.task import Task, require_classes
 
 
 def mlp(task: Task) -> nn.Module:
-    """Two hidden layers of 100 units with ReLU, as in AdaBest."""
-    classes = need_classes("mlp", task)
+    """AdaBest, EMNIST-L: two hidden layers of 100 units with ReLU; 89,610 parameters."""
+    classes = require_classes("mlp", task)
     return nn.Sequential(
         nn.Flatten(),
         nn.Linear(prod(task.input_shape), 100),

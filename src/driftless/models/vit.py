@@ -1,4 +1,4 @@
-"""Vision transformer (Dosovitskiy et al. 2021). Its parameters have torchvision's names, so that weights load."""
+"""Vision transformer (Dosovitskiy et al. 2021). Parameters are named as in torchvision, so that weights load."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from driftless.errors import InputError
-from driftless.models.suits import Task, need_classes, need_image
+from driftless.models.task import Task, require_classes, require_image
 
 PATCH = 16
 
 
 class SelfAttention(nn.Module):
-    """Plain matrix products: torch's own attention has fused operations that vmap cannot lift."""
+    """Plain matrix products: the fused operations of torch's own attention do not work under vmap."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Layer(nn.Module):
         for part in (widen, narrow):
             nn.init.xavier_uniform_(part.weight)
             nn.init.normal_(part.bias, std=1e-6)
-        # nn.Identity is where torchvision has a dropout of 0: it keeps the numbers in the names.
+        # nn.Identity takes the place of torchvision's dropout of 0, so that the layers have the same numbers.
         self.mlp = nn.Sequential(widen, nn.GELU(), nn.Identity(), narrow)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -94,11 +94,11 @@ class VisionTransformer(nn.Module):
 
 
 def vit_b16(task: Task) -> nn.Module:
-    """GHBM, large images: vision transformer B/16; sides are multiples of 16."""
-    image = need_image("vit-b16", task, least=PATCH)
+    """GHBM, GLDv2 and iNaturalist: vision transformer B/16; 86,567,656 parameters for 224x224, 1,000 classes."""
+    image = require_image("vit-b16", task, least=PATCH)
     if image[1] % PATCH or image[2] % PATCH:
         raise InputError(
             f"model 'vit-b16' cuts images into patches of {PATCH} x {PATCH} pixels, got inputs of shape "
             f"{task.input_shape}; resize them to a height and width that are multiples of {PATCH}, such as 224."
         )
-    return VisionTransformer(image, need_classes("vit-b16", task))
+    return VisionTransformer(image, require_classes("vit-b16", task))

@@ -1,4 +1,4 @@
-"""Weights from a file: pretrained models. Only safetensors, since reading a pickle can run any code."""
+"""Pretrained weights from a safetensors file; pickles are not read, because they can run any code."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from torch import Tensor, nn
 from driftless.errors import InputError
 
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
-"""Of BatchNorm in a file; GroupNorm has a weight and a bias, too, but no statistics."""
+"""Tensors of BatchNorm that GroupNorm does not have."""
 
 
 @torch.no_grad()
 def load_weights(module: nn.Module, file: str | PathLike[str]) -> tuple[str, ...]:
-    """Copy the tensors of a safetensors file into the module, by name; returns what was left out, in words.
+    """Copy the tensors of a safetensors file into the module by name; returns a sentence for each part left out.
 
-    A last layer for another number of classes stays as it is, and statistics of BatchNorm are ignored. All else must
-    fit, or nothing is copied.
+    A last layer for another number of classes stays as it is, and statistics of BatchNorm are ignored. Everything else
+    must match, or nothing is copied.
     """
     path, own = Path(file), module.state_dict()
-    stored = read(path)
+    stored = _read(path)
     found = {name: value for name, value in stored.items() if name.rpartition(".")[2] not in STATISTICS}
-    check_names(path, found, own)
-    other_head = [name for name in head_of(module) if differs_in_classes(found[name], own[name])]
+    _check_names(path, found, own)
+    other_head = [name for name in _last_layer(module) if _differs_in_classes(found[name], own[name])]
     for name, value in found.items():
         if name not in other_head:
-            check_tensor(path, name, value, own[name])
+            _check_tensor(path, name, value, own[name])
     for name, value in found.items():
         if name not in other_head:
             own[name].copy_(value)  # a state_dict shares its memory with the module
@@ -48,7 +48,7 @@ def load_weights(module: nn.Module, file: str | PathLike[str]) -> tuple[str, ...
     return tuple(notices)
 
 
-def read(path: Path) -> dict[str, Tensor]:
+def _read(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(path)
     except FileNotFoundError:
@@ -61,34 +61,34 @@ def read(path: Path) -> dict[str, Tensor]:
         ) from None
 
 
-def head_of(module: nn.Module) -> list[str]:
+def _last_layer(module: nn.Module) -> list[str]:
     """The names of the parameters of the last linear layer: those that depend on the number of classes."""
     last = [name for name, part in module.named_modules() if isinstance(part, nn.Linear)][-1:]
     return [name for name in module.state_dict() if name.rpartition(".")[0] in last]
 
 
-def differs_in_classes(found: Tensor, own: Tensor) -> bool:
+def _differs_in_classes(found: Tensor, own: Tensor) -> bool:
     return found.dim() == own.dim() and len(found) != len(own) and found.shape[1:] == own.shape[1:]
 
 
-def check_names(path: Path, found: Collection[str], own: Collection[str]) -> None:
+def _check_names(path: Path, found: Collection[str], own: Collection[str]) -> None:
     missing = [name for name in own if name not in found]
     unexpected = [name for name in found if name not in own]
     if missing or unexpected:
-        said = [f"has no {listed(missing)}"] * bool(missing) + [f"has {listed(unexpected)}"] * bool(unexpected)
+        problems = [f"has no {_listed(missing)}"] * bool(missing) + [f"has {_listed(unexpected)}"] * bool(unexpected)
         raise InputError(
-            f"the weights '{path}' are not of this model: the file {' and '.join(said)}"
+            f"the weights '{path}' are not of this model: the file {' and '.join(problems)}"
             f"{', which the model has not' if unexpected else ''}. The names must be those of the model's "
             "state_dict(); docs/models.md says which they are."
         )
 
 
-def listed(names: list[str], most: int = 3) -> str:
+def _listed(names: list[str], most: int = 3) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(f"'{name}'" for name in names[:most]) + more
 
 
-def check_tensor(path: Path, name: str, found: Tensor, own: Tensor) -> None:
+def _check_tensor(path: Path, name: str, found: Tensor, own: Tensor) -> None:
     if found.shape != own.shape:
         raise InputError(
             f"tensor '{name}' of the weights '{path}' has the shape {list(found.shape)}, the model needs "

@@ -24,7 +24,7 @@ from driftless.algorithm import Algorithm
 from driftless.algorithms import ALGORITHMS, MFL, AdaptiveFedOpt, FedAvg, FedGBO, MimeLite
 from driftless.cost import Counting, Operations, Rehearsal, vectors
 from driftless.models import MODELS
-from driftless.models import suits as models
+from driftless.models import task as models
 
 TOLERANCE = 0.02
 P = 1000

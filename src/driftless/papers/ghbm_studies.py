@@ -19,7 +19,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from driftless.algorithm import Algorithm
 from driftless.algorithms import GHBM, FedAvg, FedCM, GHBMTheory, ServerGHBM
 from driftless.data import Cyclic, Federation, load, optimum
-from driftless.data.sampling import Cohort
+from driftless.data.cohorts import Cohort
 from driftless.engine.history import Record
 from driftless.engine.local import LocalTraining
 from driftless.errors import Diverged

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftless.config.build import cohort_of, federation_of
-from driftless.data.sampling import as_schedule
+from driftless.data.cohorts import as_schedule
 from driftless.engine.stragglers import round_time
 from driftless.report.curves import Run
 from driftless.reproduce.experiment import Cell, Check, Claim, Experiment, Number, Paper, Place, Setup

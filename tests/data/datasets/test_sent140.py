@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import driftless
-from data import files_by_user as write
+from data import write_files as write
 from driftless.data.datasets import sent140
 from driftless.errors import InputError
 

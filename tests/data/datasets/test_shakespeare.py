@@ -1,18 +1,28 @@
 from __future__ import annotations
 
 import lzma
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 import torch
 
 import driftless
-from data import files_by_user as write
+from data import write_files as write
 from driftless.data.datasets import shakespeare
+from driftless.data.datasets.shakespeare import Alphabet
+from driftless.data.formats import leaf
 from driftless.errors import InputError
 
 HAMLET = "To be, or not to be, that is the question:\nWhether 'tis nobler in the mind to suffer"
 LEAR = "Blow, winds, and crack your cheeks! rage! blow!"
+
+
+def decode(alphabet: Alphabet, tokens: Iterable[int]) -> str:
+    """The text of these tokens; begin and end of a speech as < and >."""
+    back = {alphabet.first + i: character for i, character in enumerate(alphabet.characters)}
+    back |= {88: "<", 89: ">"} if alphabet is shakespeare.TFF else {}
+    return "".join(back[int(token)] for token in tokens)
 
 
 def roles(folder: Path, *speeches: list[str]) -> None:
@@ -30,8 +40,8 @@ def test_a_window_predicts_the_character_after_it(folder: Path):
         cut = len(text) - int(0.2 * len(text))
         starts = range(0, cut - 10, 3)
         inputs, targets = federation.client(client)
-        assert [shakespeare.LEAF.decode(row) for row in inputs] == [text[i : i + 10] for i in starts]
-        assert shakespeare.LEAF.decode(targets) == "".join(text[i + 10] for i in starts)
+        assert [decode(shakespeare.LEAF, row) for row in inputs] == [text[i : i + 10] for i in starts]
+        assert decode(shakespeare.LEAF, targets) == "".join(text[i + 10] for i in starts)
 
 
 def test_the_test_windows_are_of_the_last_fifth_and_share_no_character_with_training(folder: Path):
@@ -44,8 +54,8 @@ def test_the_test_windows_are_of_the_last_fifth_and_share_no_character_with_trai
     trained = {*federation.inputs.ravel().tolist(), *federation.targets.tolist()}
     tested = {*federation.test[0].ravel().tolist(), *federation.test[1].tolist()}
     assert not trained & tested
-    assert shakespeare.LEAF.decode(sorted(trained)) == text[:40]
-    assert shakespeare.LEAF.decode(sorted(tested)) == text[40:]
+    assert decode(shakespeare.LEAF, sorted(trained)) == text[:40]
+    assert decode(shakespeare.LEAF, sorted(tested)) == text[40:]
 
 
 def test_a_sequence_predicts_every_next_character_and_marks_the_speeches(folder: Path):
@@ -53,10 +63,10 @@ def test_a_sequence_predicts_every_next_character_and_marks_the_speeches(folder:
     federation = driftless.load("shakespeare", length=8, targets="sequence", min_characters=0)
     assert federation.classes == 90
     whole = "<Words, words.><Alas>" * 10
-    rows = [shakespeare.TFF.decode(row) for row in federation.inputs]
+    rows = [decode(shakespeare.TFF, row) for row in federation.inputs]
     assert rows == [whole[i : i + 8] for i in range(0, 8 * len(rows), 8)]
     assert torch.equal(federation.inputs[0, 1:], federation.targets[0, :-1])
-    assert "".join(shakespeare.TFF.decode(row) for row in federation.targets) == whole[1 : 8 * len(rows) + 1]
+    assert "".join(decode(shakespeare.TFF, row) for row in federation.targets) == whole[1 : 8 * len(rows) + 1]
     assert federation.inputs.min() > 0  # nothing is padded
 
 
@@ -83,9 +93,9 @@ def test_the_snippets_of_tff_are_joined_by_client(folder: Path):
     text = f"{HAMLET}\n{LEAR}"
     assert federation.client_names == ("LEAR",)
     assert len(federation.inputs) == len(text) - 5
-    assert shakespeare.LEAF.decode(federation.targets) == text[5:]
+    assert decode(shakespeare.LEAF, federation.targets) == text[5:]
     assert federation.test is not None
-    assert shakespeare.LEAF.decode(federation.test[1]) == LEAR[5:]
+    assert decode(shakespeare.LEAF, federation.test[1]) == LEAR[5:]
     path.unlink()
     for part, clients in splits.items():
         values = {name: {"snippets": [example["snippets"] for example in own]} for name, own in clients.items()}
@@ -105,19 +115,19 @@ def test_the_windows_of_leaf_are_taken_as_they_are(folder: Path):
     write.leaf(folder / "shakespeare" / "test" / "a.json", {"h": leaf_windows(text[::-1]), "z": leaf_windows(text)})
     federation = driftless.load("shakespeare")
     assert federation.sizes.tolist() == [len(text) - 80]
-    assert shakespeare.LEAF.decode(federation.inputs[3]) == text[3:83]
-    assert shakespeare.LEAF.decode(federation.targets) == text[80:]
+    assert decode(shakespeare.LEAF, federation.inputs[3]) == text[3:83]
+    assert decode(shakespeare.LEAF, federation.targets) == text[80:]
     assert federation.client_test is not None
     assert federation.client_test.sizes.tolist() == [len(text) - 80]
     assert driftless.load("shakespeare", stride=7).inputs.equal(federation.inputs[::7])
     assert driftless.load("shakespeare", length=20).inputs.equal(federation.inputs[:, -20:])
     sequence = driftless.load("shakespeare", targets="sequence")
-    assert shakespeare.TFF.decode(sequence.targets[1]) == text[81:161]
+    assert decode(shakespeare.TFF, sequence.targets[1]) == text[81:161]
 
 
 def test_of_a_single_file_of_leaf_the_test_windows_overlap_with_no_training_window(folder: Path):
     write.leaf(folder / "shakespeare.json", {"h": leaf_windows("".join(chr(256 + i) for i in range(1080)))})
-    windows, test = shakespeare._leaf_windows(driftless.data.datasets.leaf.require("shakespeare"))
+    windows, test = shakespeare._leaf_windows(leaf.require("shakespeare"))
     assert (len(windows[0][1]), len(test[0][1])) == (720, 200)
     assert not set("".join(windows[0][1])) & set("".join(test[0][1]))
     write.leaf(folder / "shakespeare.json", {"short": leaf_windows(HAMLET + LEAR)})
@@ -191,7 +201,7 @@ def test_the_real_roles_give_windows_of_the_plays(real: Path):
     king = federation.client_names.index("1kinghenryiv: KING HENRY IV")
     inputs, targets = federation.client(king)
     start = "So shaken as we are, so wan with care,\nFind we a time for frighted peace to pant,"
-    assert shakespeare.LEAF.decode([*inputs[0], targets[0]]) == start
+    assert decode(shakespeare.LEAF, [*inputs[0], targets[0]]) == start
     assert federation.test is not None
     train = set(map(bytes, federation.inputs.to(torch.uint8).numpy()))
     assert not train & set(map(bytes, federation.test[0].to(torch.uint8).numpy()))

@@ -6,18 +6,9 @@ import pytest
 import torch
 
 import driftless
-from data import files_by_user as write
-from driftless.data.datasets import stackoverflow
+from data import write_files as write
+from driftless.data.datasets import chitchat, stackoverflow
 from driftless.errors import InputError
-
-VOCABULARY = ["the", "cat", "sat"]  # 1, 2, 3; unknown 4, begin 5, end 6
-
-
-def test_a_sentence_is_begun_ended_padded_and_cut_as_in_tff():
-    sentences = [["the", "cat"], ["a", "cat", "sat"], ["the", "cat", "sat", "the"], ["the"] * 9]
-    rows = stackoverflow.encode(sentences, VOCABULARY, 4)
-    assert rows.tolist() == [[5, 1, 2, 6, 0], [5, 4, 2, 3, 6], [5, 1, 2, 3, 1], [5, 1, 1, 1, 1]]
-    assert stackoverflow.decode(rows[1], VOCABULARY) == "<begin> <unknown> cat sat <end>"
 
 
 def posts(folder: Path) -> None:
@@ -86,29 +77,6 @@ def test_the_published_word_counts_are_the_vocabulary_where_they_are_here(folder
             driftless.load("stackoverflow")
 
 
-def test_messages_are_split_as_the_sentences_of_stack_overflow_are():
-    text = "Hi!! It's a well-known FACT… see https://example.org/A?b=1, ok?"
-    words = "hi ! ! it's a well-known fact see <URL> ok ?"
-    assert stackoverflow.tokenise(text) == words.split()
-    assert stackoverflow.tokenise(" é漢 ") == []
-
-
-def test_chitchat_holds_back_the_last_fifth_of_each_users_messages(folder: Path):
-    messages = ["a b", "b", "…", "c", "a", "late"]
-    content = [{"user": 7, "messages": messages}, {"user": 8, "messages": ["a"]}, {"user": 9, "messages": []}]
-    write.lines(folder / "chitchat_by_user.jsonl.gz", content)
-    federation = driftless.load("chitchat", words=5, length=3)
-    assert federation.client_names == ("7", "8")
-    assert federation.classes == 3 + 4  # a 1, b 2, c 3: the word of the test part is not in the vocabulary
-    assert federation.sizes.tolist() == [4, 1]
-    assert federation.client(0)[1].tolist() == [[1, 2, 6], [2, 6, 0], [3, 6, 0], [1, 6, 0]]
-    assert federation.test is not None
-    assert federation.test[1].tolist() == [[4, 6, 0]]
-    assert driftless.load("chitchat", min_messages=2).client_names == ("7",)
-    with pytest.raises(InputError, match="has min_messages=6 messages with words; lower it"):
-        driftless.load("chitchat", min_messages=6)
-
-
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
@@ -121,8 +89,8 @@ def test_chitchat_holds_back_the_last_fifth_of_each_users_messages(folder: Path)
     ],
 )
 def test_options_and_absent_files_are_explained(folder: Path, name: str, options, message: str):
-    assert not stackoverflow.PUBLISHED.are_here()
-    assert not stackoverflow.chitchat_is_here()
+    assert not stackoverflow.is_here()
+    assert not chitchat.is_here()
     with pytest.raises(InputError) as error:
         driftless.load(name, **options)
     assert message in str(error.value)
@@ -146,7 +114,7 @@ def test_a_loss_without_padding_is_a_mean_over_examples_and_so_can_be_used(folde
             "fedavg",
             federation,
             model,
-            rounds=2,
+            rounds=1,
             cohort=3,
             local=driftless.LocalTraining(lr=0.5, epochs=1, batch_size=2),
             loss=without_padding,
@@ -155,13 +123,3 @@ def test_a_loss_without_padding_is_a_mean_over_examples_and_so_can_be_used(folde
         for engine in ("single", "block")
     ]
     torch.testing.assert_close(runs[0].x, runs[1].x)
-
-
-def test_the_real_messages_are_by_user(real: Path):
-    write.need(real / "chitchat_by_user.jsonl.gz")
-    federation = driftless.load("chitchat", max_examples_per_user=10)
-    assert federation.clients > 1200
-    assert federation.classes is not None
-    assert federation.sizes.max() == 8
-    assert (federation.inputs[:, 0] == federation.classes - 2).all()  # begin
-    assert torch.equal(federation.inputs[:, 1:], federation.targets[:, :-1])

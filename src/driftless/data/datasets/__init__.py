@@ -1,14 +1,22 @@
-"""The data sets by name. A new one is a module with a `load` and one line here."""
+"""The data sets by name. A new one is a module with a function `load` and an entry in DATASETS."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
 from driftless.data.datasets import (
-    cifar,
+    chitchat,
+    cifar10,
+    cifar100,
     digits,
     emnist,
     fashion_mnist,
-    federated_csv,
     femnist,
+    gldv2,
+    inaturalist,
     linear_regression,
     mnist,
     quadratics,
@@ -16,7 +24,38 @@ from driftless.data.datasets import (
     shakespeare,
     stackoverflow,
 )
-from driftless.data.datasets.source import DataSource, Examples
+from driftless.data.examples import Examples
+from driftless.data.federation import Federation
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """`load(**options)` returns Examples, or a Federation where the clients are part of the problem."""
+
+    load: Callable[..., Examples] | Callable[..., Federation]
+    summary: str
+    provides: tuple[Literal["users", "coarse"], ...] = ()  # so that a partition is checked before a download
+    is_here: Callable[[], bool] | None = None  # None: it needs no files
+    download: str = ""  # size of the download if the files are not found; "": it cannot be downloaded
+
+    @property
+    def files(self) -> str:
+        """Where its files are: "included", "here", "downloads ..." or "not here"."""
+        if self.is_here is None:
+            return "included"
+        return "here" if self.is_here() else f"downloads {self.download}" if self.download else "not here"
+
+    @property
+    def has_clients(self) -> bool:
+        """Such a source takes the number of clients and the seed itself, and no partition."""
+        return "clients" in inspect.signature(self.load).parameters
+
+    @property
+    def options(self) -> Mapping[str, inspect.Parameter]:
+        """What the user may set besides `clients` and `seed`."""
+        parameters = inspect.signature(self.load).parameters
+        return {name: parameter for name, parameter in parameters.items() if name not in ("clients", "seed")}
+
 
 DATASETS: dict[str, DataSource] = {
     "digits": DataSource(digits.load, "1,797 handwritten digits, 8x8 pixels, 10 classes; shipped with the package"),
@@ -39,16 +78,16 @@ DATASETS: dict[str, DataSource] = {
         emnist.load_l, "the first ten letters of emnist-letters, 56,000", is_here=emnist.is_here, download="562 MB"
     ),
     "cifar10": DataSource(
-        cifar.load_cifar10,
+        cifar10.load,
         "60,000 colour photographs, 32x32, 10 classes",
-        is_here=cifar.cifar10_is_here,
+        is_here=cifar10.is_here,
         download="170 MB",
     ),
     "cifar100": DataSource(
-        cifar.load_cifar100,
+        cifar100.load,
         "60,000 colour photographs, 32x32, 100 classes in 20 coarse ones",
         provides=("coarse",),
-        is_here=cifar.cifar100_is_here,
+        is_here=cifar100.is_here,
         download="169 MB",
     ),
     "quadratics": DataSource(quadratics.load, "quadratic client objectives with a known optimum, for theory"),
@@ -77,25 +116,25 @@ DATASETS: dict[str, DataSource] = {
         stackoverflow.load,
         "next word of Stack Overflow's posts, by user",
         provides=("users",),
-        is_here=stackoverflow.PUBLISHED.are_here,
+        is_here=stackoverflow.is_here,
     ),
     "chitchat": DataSource(
-        stackoverflow.load_chitchat,
+        chitchat.load,
         "student chat messages by user; a small stand-in for stackoverflow",
         provides=("users",),
-        is_here=stackoverflow.chitchat_is_here,
+        is_here=chitchat.is_here,
     ),
     "gldv2": DataSource(
-        federated_csv.load_gldv2,
+        gldv2.load,
         "photographs of landmarks by user, 2,028 classes",
         provides=("users",),
-        is_here=federated_csv.gldv2_is_here,
+        is_here=gldv2.is_here,
     ),
     "inaturalist": DataSource(
-        federated_csv.load_inaturalist,
+        inaturalist.load,
         "photographs of plants and animals by user, 1,203 classes",
         provides=("users",),
-        is_here=federated_csv.inaturalist_is_here,
+        is_here=inaturalist.is_here,
     ),
 }
 

@@ -10,9 +10,9 @@ from importlib.resources import files
 import numpy as np
 import torch
 
-from driftless.data.datasets.source import Examples
+from driftless.data.array_checks import Ints
+from driftless.data.examples import Examples
 from driftless.data.partition import apportion
-from driftless.data.tensors import Ints
 
 TEST_EXAMPLES = 360
 SOURCE = (

@@ -6,20 +6,21 @@ Cohen, Afshar, Tapson and van Schaik, EMNIST: an extension of MNIST to handwritt
 from __future__ import annotations
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from driftless.data.datasets import idx
-from driftless.data.datasets.archive import zip_member
-from driftless.data.datasets.images import Scale, as_inputs, as_labels, check_options
-from driftless.data.datasets.source import Examples
+from driftless.data.array_checks import Ints
+from driftless.data.examples import Examples
 from driftless.data.fetch import RemoteFile, are_here, find, obtain
+from driftless.data.formats.archive import zip_member
+from driftless.data.formats.idx import Bytes, parse_idx, read_idx
+from driftless.data.formats.image_file import Pixels
+from driftless.data.formats.label_file import checked_labels
+from driftless.data.preprocessing.images import PixelStatistics, check_image_options, image_examples
 
 SOURCE = (
     "EMNIST Letters, G. Cohen, S. Afshar, J. Tapson and A. van Schaik, 2017, arXiv:1702.05373, "
     "from NIST Special Database 19; no licence is stated"
 )
-SCALE = Scale((0.1722,), (0.3309,))
+STATISTICS = PixelStatistics((0.1722,), (0.3309,))
 LETTERS = 26
 _MD5 = "58c8d27c78d21e728a6bc7b3cc06412e"
 ARCHIVE = (
@@ -48,40 +49,40 @@ def load_l(normalize: str = "dataset") -> Examples:
 
 
 def is_here() -> bool:
-    return are_here("emnist", ARCHIVE) or are_here("emnist", *(_forms(part) for part in _parts("train", "test")))
+    return are_here("emnist", ARCHIVE) or are_here("emnist", *(_alternatives(part) for part in _parts("train", "test")))
 
 
 def _load(letters: int, normalize: str) -> Examples:
-    """Only the first so many letters."""
-    check_options(normalize)
-    inputs, targets = _split("train", letters, normalize)
-    return Examples(inputs, targets, SOURCE, test=_split("test", letters, normalize), classes=letters)
+    """The first `letters` letters of the alphabet."""
+    check_image_options(normalize)
+    train, test = (_split(name, letters) for name in ("train", "test"))
+    return image_examples(train, test, letters, STATISTICS, SOURCE, normalize)
 
 
-def _split(split: str, letters: int, normalize: str) -> tuple[Tensor, Tensor]:
+def _split(split: str, letters: int) -> tuple[Pixels, Ints]:
     (images, _), (numbers, where) = (_read(part, 3 if "images" in part else 1) for part in _parts(split))
-    labels = as_labels(numbers.astype(np.int64) - 1, LETTERS, len(images), where)  # the file counts from 1
+    labels = checked_labels(numbers.astype(np.int64) - 1, LETTERS, len(images), where)  # the file counts from 1
     chosen = labels < letters
     upright = images[chosen].transpose(0, 2, 1)  # EMNIST stores its images column by column
-    return as_inputs(upright[:, None], SCALE, normalize), torch.from_numpy(labels[chosen])
+    return upright[:, None], labels[chosen]
 
 
 def _parts(*splits: str) -> list[str]:
     return [f"emnist-letters-{split}-{kind}-ubyte" for split in splits for kind in ("images-idx3", "labels-idx1")]
 
 
-def _forms(part: str) -> list[RemoteFile]:
-    """The file of one part alone; it is not published so, but many have it from the archive."""
+def _alternatives(part: str) -> list[RemoteFile]:
+    """The file of one part, taken out of the archive; it is not published on its own."""
     packed = RemoteFile(f"{part}.gz", None, sha256=_SUMS.get(part))
     return [packed, RemoteFile(part, None), RemoteFile(f"EMNIST/raw/{part}", None)]
 
 
-def _read(part: str, dimensions: int) -> tuple[idx.Bytes, str]:
+def _read(part: str, dimensions: int) -> tuple[Bytes, str]:
     """The array, and the name of its file for errors."""
-    files = _forms(part)
+    files = _alternatives(part)
     if find("emnist", *[file.name for file in files]):
         path = obtain("emnist", *files)
-        return idx.read(path, dimensions), str(path)
+        return read_idx(path, dimensions), str(path)
     archive = obtain("emnist", *ARCHIVE)
     where = f"{archive} (member {part}.gz)"
-    return idx.parse(zip_member(archive, f"{part}.gz"), dimensions, where), where
+    return parse_idx(zip_member(archive, f"{part}.gz"), dimensions, where), where

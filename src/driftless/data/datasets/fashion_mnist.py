@@ -1,18 +1,18 @@
-"""Fashion-MNIST: pictures of clothes in the format of MNIST; 60,000 to train and 10,000 to test.
+"""Fashion-MNIST: pictures of clothes in the files of MNIST; 60,000 to train and 10,000 to test.
 
 Xiao, Rasul and Vollgraf, Fashion-MNIST: a novel image dataset for benchmarking machine learning algorithms, 2017.
 """
 
 from __future__ import annotations
 
-from driftless.data.datasets import idx
-from driftless.data.datasets.images import Scale
-from driftless.data.datasets.source import Examples
+from driftless.data.datasets.mnist import files_like_mnist, load_like_mnist
+from driftless.data.examples import Examples
 from driftless.data.fetch import are_here
+from driftless.data.preprocessing.images import PixelStatistics
 
 SOURCE = "Fashion-MNIST, H. Xiao, K. Rasul and R. Vollgraf, Zalando SE, 2017, arXiv:1708.07747, MIT"
-SCALE = Scale((0.2860,), (0.3530,))
-FILES = idx.forms(
+STATISTICS = PixelStatistics((0.2860,), (0.3530,))
+FILES = files_like_mnist(
     "fashion-mnist",
     "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     "FashionMNIST",
@@ -27,7 +27,7 @@ FILES = idx.forms(
 
 
 def load(normalize: str = "dataset") -> Examples:
-    return idx.examples("fashion-mnist", FILES, 10, SCALE, SOURCE, normalize)
+    return load_like_mnist("fashion-mnist", FILES, STATISTICS, SOURCE, normalize)
 
 
 def is_here() -> bool:

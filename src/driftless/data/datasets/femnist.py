@@ -5,21 +5,21 @@ Both publish black ink on a white background, that is 1 for white. Here ink is 1
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from driftless.data.datasets import leaf, tff
-from driftless.data.datasets.source import Examples
-from driftless.data.datasets.users import Array, Part, as_examples, gather
+from driftless.data.examples import Examples
 from driftless.data.fetch import RemoteFile
+from driftless.data.formats import leaf, tff
+from driftless.data.preprocessing.by_user import Array, UserExamples, UserRows, as_examples, concatenate_users
 from driftless.errors import InputError, check_choice
 
 CLASSES, DIGITS = 62, 10
-EVERY = 5  # a single file of LEAF is in no order of time: every fifth example of a writer is for the test
-TFF = tff.Published(
+TEST_EVERY = 5  # a single file of LEAF is not ordered by time: every fifth example of a writer is for the test
+PUBLISHED = tff.Published(
     "femnist",
     RemoteFile("emnist_all.sqlite.lzma", f"{tff.BUCKET}/emnist_all.sqlite.lzma", advice=leaf.advice("femnist")),
     splits=("all_train", "all_test"),
@@ -30,62 +30,60 @@ SOURCE = (
     "and NIST Special Database 19; public domain"
 )
 
-Rows = Iterable[tuple[str, Array, Array]]
-
 
 def load(digits_only: bool = False, source: str = "auto") -> Examples:
-    """digits_only: the classes 0..9 instead of 62. source: "auto" (LEAF's files where they are here), "leaf", "tff"."""
+    """digits_only: the classes 0..9 instead of 62. source: "auto" (LEAF's files if found), "leaf", "tff"."""
     check_choice("digits_only", digits_only, (True, False))
     check_choice("source", source, ("auto", "leaf", "tff"))
     classes = DIGITS if digits_only else CLASSES
-    train, test = (gather(_of_classes(rows, classes)) for rows in _rows(source))
-    _ink_is_one(train, test)
+    train, test = (concatenate_users(_keep_classes(rows, classes)) for rows in _rows(source))
+    _make_ink_one(train, test)
     return as_examples(train, test, classes, SOURCE, "the files of data set 'femnist' have no training examples.")
 
 
 def is_here() -> bool:
-    return leaf.are_here("femnist") or TFF.are_here()
+    return leaf.are_here("femnist") or PUBLISHED.are_here()
 
 
-def _rows(source: str) -> tuple[Rows, Rows]:
+def _rows(source: str) -> tuple[UserRows, UserRows]:
     if source == "leaf" or (source == "auto" and leaf.are_here("femnist")):
         return _from_leaf(leaf.require("femnist"))
-    files = TFF.locate()
+    files = PUBLISHED.locate()
     return _from_tff(files.train), _from_tff(files.test)
 
 
-def _from_leaf(files: leaf.Files) -> tuple[Rows, Rows]:
+def _from_leaf(files: leaf.Files) -> tuple[UserRows, UserRows]:
     if files.test is not None:
         return _leaf_rows(files.train), _leaf_rows(files.test)
     everything = list(_leaf_rows(files.train))
-    for_test = [np.arange(len(labels)) % EVERY == EVERY - 1 for _, _, labels in everything]
+    for_test = [np.arange(len(labels)) % TEST_EVERY == TEST_EVERY - 1 for _, _, labels in everything]
     train = [(user, x[~rows], y[~rows]) for (user, x, y), rows in zip(everything, for_test, strict=True)]
     test = [(user, x[rows], y[rows]) for (user, x, y), rows in zip(everything, for_test, strict=True)]
     return train, test
 
 
 def _leaf_rows(path: Path) -> Iterator[tuple[str, Array, Array]]:
-    for user in leaf.read(path):
+    for user in leaf.read_users(path):
         try:
             images = np.array(user.x, dtype=np.float32).reshape(len(user.x), 1, 28, 28)
             labels = np.array(user.y, dtype=np.int64).reshape(len(user.y))
         except (ValueError, TypeError) as error:
-            raise user.wrong("is not 784 numbers and one label for each image") from error
+            raise user.error("is not 784 numbers and one label for each image") from error
         yield user.name, images, labels
 
 
-def _from_tff(part: tff.Part) -> Iterator[tuple[str, Array, Array]]:
-    for name, (pixels, labels) in part.clients("pixels", "label"):
+def _from_tff(split: tff.Split) -> Iterator[tuple[str, Array, Array]]:
+    for name, (pixels, labels) in split.clients("pixels", "label"):
         try:
             images = np.asarray(pixels, dtype=np.float32).reshape(len(labels), 1, 28, 28)
         except ValueError as error:
             raise InputError(
-                f"the pixels of client '{name}' in {part.path} are not images of 28x28; get the file again."
+                f"the pixels of client '{name}' in {split.path} are not images of 28x28; get the file again."
             ) from error
         yield name, images, np.asarray(labels, dtype=np.int64)
 
 
-def _of_classes(rows: Rows, classes: int) -> Iterator[tuple[str, Array, Array]]:
+def _keep_classes(rows: UserRows, classes: int) -> Iterator[tuple[str, Array, Array]]:
     for name, images, labels in rows:
         if len(labels) and not 0 <= labels.min() <= labels.max() < CLASSES:
             raise InputError(
@@ -96,8 +94,8 @@ def _of_classes(rows: Rows, classes: int) -> Iterator[tuple[str, Array, Array]]:
         yield name, images[kept], labels[kept]
 
 
-def _ink_is_one(train: Part | None, test: Part | None) -> None:
-    """Invert all images, in place, if the first training images are mostly light: there is more background than ink."""
+def _make_ink_one(train: UserExamples | None, test: UserExamples | None) -> None:
+    """Invert all images in place if the first training images are mostly light: background covers more than ink."""
     if train is not None and train.inputs[:1000].mean() > 0.5:
         for part in (train, test):
             if part is not None:

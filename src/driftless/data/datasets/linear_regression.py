@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from driftless.data.array_checks import as_count
 from driftless.data.federation import Federation
 from driftless.data.partition import apportion
-from driftless.data.tensors import as_count
 from driftless.errors import InputError, check_choice, check_range
 from driftless.random import stream
 
@@ -34,7 +34,7 @@ def load(
     """
     for name, value in (("clients", clients), ("dimension", dimension), ("examples", examples)):
         as_count(name, value, 1)
-    check_range("unbalanced", unbalanced, 0, 10)  # exponents: beyond 10 the sizes and scales leave all sense
+    check_range("unbalanced", unbalanced, 0, 10)  # an exponent: exp(10) is the largest useful ratio
     check_range("covariance", covariance, 0, 10)
     check_range("noise", noise, 0, 1000)
     check_range("heterogeneity", heterogeneity, 0, 1000)

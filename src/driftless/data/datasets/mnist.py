@@ -5,14 +5,65 @@ LeCun, Bottou, Bengio and Haffner, Gradient-based learning applied to document r
 
 from __future__ import annotations
 
-from driftless.data.datasets import idx
-from driftless.data.datasets.images import Scale
-from driftless.data.datasets.source import Examples
-from driftless.data.fetch import are_here
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from driftless.data.array_checks import Ints
+from driftless.data.examples import Examples
+from driftless.data.fetch import RemoteFile, are_here, obtain
+from driftless.data.formats.idx import read_idx
+from driftless.data.formats.image_file import Pixels
+from driftless.data.formats.label_file import checked_labels
+from driftless.data.preprocessing.images import PixelStatistics, check_image_options, image_examples
+
+Alternatives: TypeAlias = tuple[RemoteFile, ...]  # the same content under several names
+
+PARTS = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+CLASSES = 10
+
+
+def files_like_mnist(
+    dataset: str, address: str, torchvision: str, sums: Mapping[str, str], advice: str = ""
+) -> list[Alternatives]:
+    """The four files of a data set laid out like MNIST: as published, unpacked, with a prefix, and torchvision's.
+
+    `sums` are those of the unpacked files, because copies of MNIST and its successors are compressed in many ways.
+    """
+
+    def file(name: str, part: str, url: str | None = None) -> RemoteFile:
+        return RemoteFile(name, url, unpacked=sums[part], advice=advice if url else "")
+
+    return [
+        (
+            file(f"{part}.gz", part, f"{address}{part}.gz"),
+            file(part, part),
+            file(f"{dataset}_{part}.gz", part),
+            file(f"{torchvision}/raw/{part}.gz", part),
+            file(f"{torchvision}/raw/{part}", part),
+        )
+        for part in PARTS
+    ]
+
+
+def load_like_mnist(
+    dataset: str, files: Sequence[Alternatives], statistics: PixelStatistics, source: str, normalize: str
+) -> Examples:
+    """A data set of ten classes laid out like MNIST."""
+    check_image_options(normalize)
+    paths = [obtain(dataset, *alternatives) for alternatives in files]
+    train, test = _read(*paths[:2]), _read(*paths[2:])
+    return image_examples(train, test, CLASSES, statistics, source, normalize)
+
+
+def _read(images_path: Path, labels_path: Path) -> tuple[Pixels, Ints]:
+    images = read_idx(images_path, 3)[:, None]
+    return images, checked_labels(read_idx(labels_path, 1), CLASSES, len(images), str(labels_path))
+
 
 SOURCE = "MNIST, Y. LeCun, C. Cortes and C. Burges, 1998, usually given as CC BY-SA 3.0"
-SCALE = Scale((0.1307,), (0.3081,))
-FILES = idx.forms(
+STATISTICS = PixelStatistics((0.1307,), (0.3081,))
+FILES = files_like_mnist(
     "mnist",
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "MNIST",
@@ -26,7 +77,7 @@ FILES = idx.forms(
 
 
 def load(normalize: str = "dataset") -> Examples:
-    return idx.examples("mnist", FILES, 10, SCALE, SOURCE, normalize)
+    return load_like_mnist("mnist", FILES, STATISTICS, SOURCE, normalize)
 
 
 def is_here() -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from driftless.data.array_checks import as_count
 from driftless.data.federation import Federation
-from driftless.data.tensors import as_count
 from driftless.errors import check_range
 from driftless.random import stream
 
@@ -28,7 +28,7 @@ def load(
     as_count("clients", clients, 1)
     as_count("dimension", dimension, 1)
     check_range("heterogeneity", heterogeneity, 0, 1000)
-    check_range("condition", condition, 1, 1e12)  # beyond, double precision does not know the optimum
+    check_range("condition", condition, 1, 1e12)  # beyond, the optimum is not accurate in double precision
     rng = stream(seed, "quadratics")
     d = dimension
     basis = torch.linalg.qr(torch.from_numpy(rng.standard_normal((d, d)))).Q

@@ -1,8 +1,7 @@
-"""Sent140: is a tweet positive? One client per account, bags of words for a linear model (FedGBO, appendix B.2).
+"""Sent140: positive and negative tweets as bags of words, one client per account (FedGBO, appendix B.2).
 
-A bag is the counts of the most frequent words of the training part, divided by their sum, as a linear model needs it;
-a tweet without any of these words is left out. The words are counted in the training part alone: the test part stays
-unseen.
+A bag is the counts of the most frequent words of the training part, divided by their sum; a tweet without any of these
+words is left out. Words are counted in the training part only.
 """
 
 from __future__ import annotations
@@ -17,19 +16,20 @@ import numpy as np
 import torch
 
 from driftless.data import fetch
-from driftless.data.datasets import leaf
-from driftless.data.datasets.reading import check_room, read_lines
-from driftless.data.datasets.source import Examples
-from driftless.data.datasets.users import Part, as_examples, number_for_test
-from driftless.data.datasets.words import most_frequent
-from driftless.data.tensors import as_count
+from driftless.data.array_checks import as_count
+from driftless.data.examples import Examples
+from driftless.data.formats import leaf
+from driftless.data.formats.jsonl import read_jsonl
+from driftless.data.memory import check_memory
+from driftless.data.preprocessing.by_user import UserExamples, as_examples, test_size
+from driftless.data.preprocessing.vocabulary import most_frequent_words
 from driftless.errors import InputError, check_choice
 from driftless.random import stream
 
 USERS = fetch.RemoteFile("sent140_users.jsonl.gz", None, advice=leaf.advice("sent140"))
 USERS_FORMAT = "a file of tweets by user (user, labels, texts, dates)"
 LABELS = {0: 0, 1: 1, 4: 1}  # Sentiment140 has 4 for positive, LEAF's files have 1
-DATE, TEXT = 1, 4  # places in LEAF's x
+DATE, TEXT = 1, 4  # positions in LEAF's x
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 WORD = re.compile(r"[\w']+|[.,!?;]")
 SOURCE = (
@@ -48,8 +48,8 @@ def load(
     """bag: "normalised" (counts that sum to 1), "counts" or "binary". min_tweets: users with fewer are left out.
 
     split: which fifth of a user's tweets is for the test, the last by "date" or a "random" one, the same in every run;
-    LEAF's folders train and test are a split already.
-    source: "auto" (LEAF's files where they are here), "leaf" or "users" (`sent140_users.jsonl.gz`).
+    LEAF's folders train and test are used as they are.
+    source: "auto" (LEAF's files if found), "leaf" or "users" (`sent140_users.jsonl.gz`).
     """
     as_count("words", words, 1)
     as_count("min_tweets", min_tweets, 1)
@@ -59,12 +59,14 @@ def load(
     if source == "leaf" or (source == "auto" and leaf.are_here("sent140")):
         train, test = _from_leaf(leaf.require("sent140"), split)
     else:
-        train, test = _shared_out(_from_users(fetch.obtain("sent140", USERS)), split)
-    train, test = _active(train, test, min_tweets)
-    train_words, test_words = ([words_of(text) for _, text, _ in tweets] for tweets in (train, test))
-    place = {word: i for i, word in enumerate(most_frequent(train_words, words))}
+        train, test = _split_users(_from_users(fetch.obtain("sent140", USERS)), split)
+    train, test = _keep_active(train, test, min_tweets)
+    train_words, test_words = ([tokenise(text) for _, text, _ in tweets] for tweets in (train, test))
+    place = {word: i for i, word in enumerate(most_frequent_words(train_words, words))}
     number = len(train) + len(test)
-    check_room(4 * words * number, f"the bags of {words} words of {number:,} tweets", "lower words or raise min_tweets")
+    check_memory(
+        4 * words * number, f"the bags of {words} words of {number:,} tweets", "lower words or raise min_tweets"
+    )
     return as_examples(
         _bags(train, train_words, place, words, bag),
         _bags(test, test_words, place, words, bag),
@@ -78,11 +80,13 @@ def is_here() -> bool:
     return leaf.are_here("sent140") or fetch.find("sent140", USERS.name) is not None
 
 
-def words_of(text: str) -> list[str]:
+def tokenise(text: str) -> list[str]:
     return WORD.findall(html.unescape(text).lower())
 
 
-def _bags(tweets: list[Tweet], lists: list[list[str]], place: dict[str, int], words: int, bag: str) -> Part | None:
+def _bags(
+    tweets: list[Tweet], lists: list[list[str]], place: dict[str, int], words: int, bag: str
+) -> UserExamples | None:
     known = [[place[word] for word in tweet if word in place] for tweet in lists]
     kept = [i for i, columns in enumerate(known) if columns]
     if not kept:
@@ -96,17 +100,17 @@ def _bags(tweets: list[Tweet], lists: list[list[str]], place: dict[str, int], wo
     elif bag == "normalised":
         inputs /= inputs.sum(axis=1, keepdims=True)
     labels = torch.tensor([tweets[i][2] for i in kept], dtype=torch.int64)
-    return Part(torch.from_numpy(inputs), labels, [tweets[i][0] for i in kept])
+    return UserExamples(torch.from_numpy(inputs), labels, [tweets[i][0] for i in kept])
 
 
-def _active(train: list[Tweet], test: list[Tweet], least: int) -> tuple[list[Tweet], list[Tweet]]:
+def _keep_active(train: list[Tweet], test: list[Tweet], least: int) -> tuple[list[Tweet], list[Tweet]]:
     number = Counter(user for user, _, _ in (*train, *test))
     kept_train, kept_test = ([tweet for tweet in part if number[tweet[0]] >= least] for part in (train, test))
     return kept_train, kept_test
 
 
 def _from_users(path: Path) -> Iterator[Dated]:
-    for entry in read_lines(path, USERS_FORMAT, ("user", "labels", "texts", "dates")):
+    for entry in read_jsonl(path, USERS_FORMAT, ("user", "labels", "texts", "dates")):
         name, (labels, texts, dates) = str(entry["user"]), (entry[key] for key in ("labels", "texts", "dates"))
         where = f"user {name} in {path}"
         if not len(labels) == len(texts) == len(dates):
@@ -120,15 +124,17 @@ def _from_users(path: Path) -> Iterator[Dated]:
 
 def _from_leaf(files: leaf.Files, split: str) -> tuple[list[Tweet], list[Tweet]]:
     if files.test is None:
-        return _shared_out(map(_dated, leaf.read(files.train)), split)
-    train, test = ([tweet for user in leaf.read(path) for tweet in _tweets(user)] for path in (files.train, files.test))
+        return _split_users(map(_dated, leaf.read_users(files.train)), split)
+    train, test = (
+        [tweet for user in leaf.read_users(path) for tweet in _tweets(user)] for path in (files.train, files.test)
+    )
     return train, test
 
 
 def _tweets(user: leaf.User) -> Iterator[Tweet]:
     for x, y in zip(user.x, user.y, strict=True):
         if not isinstance(x, list) or len(x) <= TEXT or not isinstance(x[TEXT], str):
-            raise user.wrong(f"is not tweets: each is a list whose entry {TEXT} is the text")
+            raise user.error(f"is not tweets: each is a list whose entry {TEXT} is the text")
         yield user.name, x[TEXT], _label(y, f"user '{user.name}' in {user.path}")
 
 
@@ -137,14 +143,14 @@ def _dated(user: leaf.User) -> Dated:
     return [(_date(x[DATE], where), tweet) for tweet, x in zip(_tweets(user), user.x, strict=True)]
 
 
-def _shared_out(users: Iterable[Dated], split: str) -> tuple[list[Tweet], list[Tweet]]:
+def _split_users(users: Iterable[Dated], split: str) -> tuple[list[Tweet], list[Tweet]]:
     """A fifth of each user's tweets is for the test; a user with fewer than five has none there."""
     train: list[Tweet] = []
     test: list[Tweet] = []
     rng = stream(0, "sent140")
     for tweets in users:
         ordered = [tweet for _, tweet in sorted(tweets, key=lambda dated: dated[0])]
-        number = number_for_test(len(ordered))
+        number = test_size(len(ordered))
         last = range(len(ordered) - number, len(ordered))
         for_test = set(last if split == "date" else rng.permutation(len(ordered))[:number].tolist())
         for i, tweet in enumerate(ordered):
@@ -162,7 +168,7 @@ def _label(value: object, where: str) -> int:
 
 
 def _date(value: str, where: str) -> Date:
-    """`Sun May 17 04:30:56 PDT 2009` as something to sort by; all dates of Sentiment140 are of one time zone."""
+    """`Sun May 17 04:30:56 PDT 2009` as a sortable tuple; all dates of Sentiment140 are in one time zone."""
     try:
         _, month, day, time, _, year = value.split()
         return int(year), MONTHS.index(month), int(day), time

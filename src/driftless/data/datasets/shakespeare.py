@@ -16,14 +16,14 @@ import numpy.typing as npt
 import torch
 
 from driftless.data import fetch
-from driftless.data.datasets import leaf, tff
-from driftless.data.datasets.reading import read_lines
-from driftless.data.datasets.source import Examples
-from driftless.data.datasets.users import Part, as_examples, number_for_test, repeat_names
-from driftless.data.tensors import as_count
+from driftless.data.array_checks import as_count
+from driftless.data.examples import Examples
+from driftless.data.formats import leaf, tff
+from driftless.data.formats.jsonl import read_jsonl
+from driftless.data.preprocessing.by_user import UserExamples, as_examples, repeat_names, test_size
 from driftless.errors import InputError, check_choice
 
-BEGIN, END = "\x02", "\x03"  # of a speech; characters that no text has
+BEGIN, END = "\x02", "\x03"  # of a speech; these characters occur in no text
 STRIDE = 10
 MIN_CHARACTERS = 2000
 LEAF_LENGTH = 80
@@ -61,13 +61,6 @@ class Alphabet:
         codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
         return table[np.minimum(codes, 256)]
 
-    def decode(self, tokens: Iterable[int]) -> str:
-        """For people: begin and end of a speech as < and >, other tokens without a character as ⟨?⟩."""
-        shown = {BEGIN: "<", END: ">"}
-        back = {self.first + i: character for i, character in enumerate(self.characters)}
-        back |= {token: shown[character] for character, token in self.specials}
-        return "".join(back.get(int(token), "⟨?⟩") for token in tokens)
-
 
 LEAF = Alphabet(
     "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}", first=0, unknown=79, size=80
@@ -104,12 +97,14 @@ def load(
         as_count("min_characters", min_characters, 0)
     check_choice("source", source, ("auto", "roles", "leaf", "tff"))
     alphabet = LEAF if targets == "next" else TFF
-    source = _available() if source == "auto" else source
+    source = _first_source() if source == "auto" else source
     if source == "leaf":
         train, test = _from_leaf(leaf.require("shakespeare"), alphabet, length, targets, stride, min_characters)
     else:
         stride = stride or (STRIDE if targets == "next" else length)
-        texts = _roles(targets, min_characters) if source == "roles" else _snippets(targets, min_characters)
+        texts = (
+            _texts_of_roles(targets, min_characters) if source == "roles" else _texts_of_tff(targets, min_characters)
+        )
         train, test = (windows(part, alphabet, length, stride, targets) for part in texts)
     empty = (
         f"no user of data set 'shakespeare' has min_characters={min_characters} and length={length} characters with "
@@ -119,16 +114,16 @@ def load(
 
 
 def is_here() -> bool:
-    return _available() != "tff" or PUBLISHED.are_here()
+    return _first_source() != "tff" or PUBLISHED.are_here()
 
 
-def _available() -> str:
+def _first_source() -> str:
     if fetch.find("shakespeare", ROLES):
         return "roles"
     return "leaf" if leaf.are_here("shakespeare") else "tff"
 
 
-def windows(texts: Texts, alphabet: Alphabet, length: int, stride: int, targets: str) -> Part | None:
+def windows(texts: Texts, alphabet: Alphabet, length: int, stride: int, targets: str) -> UserExamples | None:
     """All windows of all texts; none reaches from one user's text into the next."""
     tokens = alphabet.encode("".join(text for _, text in texts))
     sizes = np.array([len(text) for _, text in texts], dtype=np.int64)
@@ -138,39 +133,40 @@ def windows(texts: Texts, alphabet: Alphabet, length: int, stride: int, targets:
     begins = np.repeat(np.cumsum(sizes) - sizes, counts)
     turn = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # 0, 1, ... within each user
     rows = np.lib.stride_tricks.sliding_window_view(tokens, length + 1)[begins + stride * turn]
-    return _part(rows, targets, repeat_names((user for user, _ in texts), counts.tolist()))
+    return _inputs_and_targets(rows, targets, repeat_names((user for user, _ in texts), counts.tolist()))
 
 
-def _part(rows: npt.NDArray[np.uint8], targets: str, users: list[str]) -> Part:
+def _inputs_and_targets(rows: npt.NDArray[np.uint8], targets: str, users: list[str]) -> UserExamples:
     """Rows of length + 1 tokens: inputs, and the last one or the shifted row as targets."""
     labels = rows[:, -1] if targets == "next" else rows[:, 1:]
-    return Part(torch.from_numpy(rows[:, :-1].astype(np.int64)), torch.from_numpy(labels.astype(np.int64)), users)
+    inputs, labels = (torch.from_numpy(values.astype(np.int64)) for values in (rows[:, :-1], labels))
+    return UserExamples(inputs, labels, users)
 
 
-def _joined(speeches: Iterable[str], targets: str) -> str:
+def _join_speeches(speeches: Iterable[str], targets: str) -> str:
     if targets == "next":
         return "\n".join(speeches)
     return "".join(f"{BEGIN}{speech}{END}" for speech in speeches)
 
 
-def _roles(targets: str, min_characters: int | None) -> tuple[Texts, Texts]:
+def _texts_of_roles(targets: str, min_characters: int | None) -> tuple[Texts, Texts]:
     """The last fifth of the characters of a role, in the order of the play, is for the test."""
     path = fetch.obtain("shakespeare", fetch.RemoteFile(ROLES, None))
     least = MIN_CHARACTERS if min_characters is None else min_characters
     train: Texts = []
     test: Texts = []
-    for entry in read_lines(path, ROLES_FORMAT, ("play", "role", "speeches")):
-        text = _joined(entry["speeches"], targets)
+    for entry in read_jsonl(path, ROLES_FORMAT, ("play", "role", "speeches")):
+        text = _join_speeches(entry["speeches"], targets)
         if sum(map(len, entry["speeches"])) < least:
             continue
-        cut = len(text) - number_for_test(len(text))
+        cut = len(text) - test_size(len(text))
         name = f"{entry['play']}: {entry['role']}"
         train.append((name, text[:cut]))
         test.append((name, text[cut:]))
     return train, test
 
 
-def _snippets(targets: str, min_characters: int | None) -> tuple[Texts, Texts]:
+def _texts_of_tff(targets: str, min_characters: int | None) -> tuple[Texts, Texts]:
     found = PUBLISHED.locate()
     snippets = [
         {name: [snippet.decode() for snippet in values] for name, (values,) in part.clients("snippets")}
@@ -178,7 +174,7 @@ def _snippets(targets: str, min_characters: int | None) -> tuple[Texts, Texts]:
     ]
     sizes = {name: sum(len(s) for part in snippets for s in part.get(name, [])) for part in snippets for name in part}
     train, test = (
-        [(name, _joined(lines, targets)) for name, lines in part.items() if sizes[name] >= (min_characters or 0)]
+        [(name, _join_speeches(lines, targets)) for name, lines in part.items() if sizes[name] >= (min_characters or 0)]
         for part in snippets
     )
     return train, test
@@ -186,19 +182,19 @@ def _snippets(targets: str, min_characters: int | None) -> tuple[Texts, Texts]:
 
 def _from_leaf(
     files: leaf.Files, alphabet: Alphabet, length: int, targets: str, stride: int | None, min_characters: int | None
-) -> tuple[Part | None, Part | None]:
+) -> tuple[UserExamples | None, UserExamples | None]:
     if min_characters is not None:
         raise InputError("min_characters has no use for LEAF's files, which hold windows and not texts; leave it out.")
     if length > LEAF_LENGTH:
         raise InputError(f"LEAF's files hold windows of {LEAF_LENGTH} characters, got length={length}; use at most 80.")
     step = stride or (1 if targets == "next" else length)
-    parts: list[Part | None] = []
+    parts: list[UserExamples | None] = []
     for rows in _leaf_windows(files):
         kept = [(name, windows[::step]) for name, windows in rows]
         text = "".join(window[-length - 1 :] for _, windows in kept for window in windows)
         tokens = alphabet.encode(text).reshape(-1, length + 1)
         users = repeat_names((name for name, _ in kept), (len(windows) for _, windows in kept))
-        parts.append(_part(tokens, targets, users) if len(tokens) else None)
+        parts.append(_inputs_and_targets(tokens, targets, users) if len(tokens) else None)
     return parts[0], parts[1]
 
 
@@ -208,12 +204,12 @@ def _leaf_windows(files: leaf.Files) -> tuple[list[tuple[str, list[str]]], list[
     Of a single file the last fifth of each user is for the test, and the windows before it that overlap with it are
     left out, as LEAF does; a user with too few windows for that only trains.
     """
-    train = [(user.name, _checked_windows(user)) for user in leaf.read(files.train)]
+    train = [(user.name, _checked_windows(user)) for user in leaf.read_users(files.train)]
     if files.test is not None:
-        return train, [(user.name, _checked_windows(user)) for user in leaf.read(files.test)]
+        return train, [(user.name, _checked_windows(user)) for user in leaf.read_users(files.test)]
     test: list[tuple[str, list[str]]] = []
     for i, (name, windows) in enumerate(train):
-        cut = len(windows) - number_for_test(len(windows))
+        cut = len(windows) - test_size(len(windows))
         if cut > LEAF_LENGTH:
             train[i] = (name, windows[: cut - LEAF_LENGTH])
             test.append((name, windows[cut:]))
@@ -224,7 +220,7 @@ def _checked_windows(user: leaf.User) -> list[str]:
     try:
         windows = [x + y for x, y in zip(user.x, user.y, strict=True)]
     except TypeError as error:
-        raise user.wrong("is not text") from error
+        raise user.error("is not text") from error
     if not all(isinstance(window, str) and len(window) == LEAF_LENGTH + 1 for window in windows):
-        raise user.wrong(f"is not windows of {LEAF_LENGTH} characters and one next character")
+        raise user.error(f"is not windows of {LEAF_LENGTH} characters and one next character")
     return windows

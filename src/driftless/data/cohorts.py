@@ -1,0 +1,233 @@
+"""Which clients take part in a round: schedules of cohorts.
+
+A schedule is a frozen dataclass; the cohort of round t (from 1) depends only on the seed, t and the number of clients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from numbers import Integral, Real
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from driftless.data.array_checks import Ints, as_count
+from driftless.errors import InputError, unknown
+from driftless.random import stream
+
+FORMS = "10 (clients), 0.1 (fraction), cyclic:10, doubling:10,50,200 (start, every, maximum)"
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """The interface of a cohort schedule; any class with these methods can be given to `simulate`."""
+
+    def size(self, t: int, clients: int) -> int:
+        """The number of clients in the cohort of round t."""
+        ...
+
+    def clients(self, t: int, clients: int, seed: int) -> Ints:
+        """The ids of the cohort of round t, ascending."""
+        ...
+
+    def check(self, clients: int, rounds: int) -> None:
+        """Raise InputError if the cohort of a round up to `rounds` does not fit among so many clients."""
+        ...
+
+
+Cohort: TypeAlias = int | float | Schedule | Sequence[Sequence[int]]
+
+
+def as_size(name: str, size: int | float) -> int | float:
+    """A number of clients (int >= 1) or a fraction of them (float in (0, 1]), as a Python int or float."""
+    if not isinstance(size, (bool, np.bool_)):
+        if isinstance(size, Integral) and size >= 1:
+            return int(size)
+        if isinstance(size, Real) and not isinstance(size, Integral) and 0 < size <= 1:
+            return float(size)
+    raise InputError(
+        f"{name} must be a number of clients (an integer >= 1) or a fraction of them (a float in (0, 1]), "
+        f"got {size!r}; for example {name}=10 or {name}=0.1."
+    )
+
+
+def number_of_clients(size: int | float, clients: int) -> int:
+    """A fraction is rounded half up, in decimals: 0.29 of 50 is 14.5 and gives 15, though in binary it is less."""
+    if isinstance(size, int):
+        return size
+    return max(1, int((Decimal(repr(size)) * clients).quantize(Decimal(1), ROUND_HALF_UP)))
+
+
+def _check_fits(size: int, clients: int) -> None:
+    if size > clients:
+        raise InputError(
+            f"a cohort of {size} clients is larger than the federation of {clients} clients; "
+            f"use at most {clients}, or a fraction such as 0.1."
+        )
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same number of clients each round, uniformly without replacement."""
+
+    number: int | float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "number", as_size("cohort", self.number))
+
+    def size(self, t: int, clients: int) -> int:
+        return number_of_clients(self.number, clients)
+
+    def clients(self, t: int, clients: int, seed: int) -> Ints:
+        return _draw(t, clients, self.size(t, clients), seed)
+
+    def check(self, clients: int, rounds: int) -> None:
+        _check_fits(self.size(1, clients), clients)
+
+
+@dataclass(frozen=True)
+class Doubling:
+    """`start` clients for `every` rounds, then twice as many every `every` rounds, up to `maximum` or all clients."""
+
+    start: int
+    every: int
+    maximum: int
+
+    def __post_init__(self) -> None:
+        for name in ("start", "every", "maximum"):
+            object.__setattr__(self, name, as_count(f"{name} of a doubling cohort", getattr(self, name), 1))
+        if self.maximum < self.start:
+            raise InputError(
+                f"a doubling cohort cannot grow from {self.start} to a maximum of {self.maximum} clients; "
+                f"set maximum to at least {self.start}."
+            )
+
+    def size(self, t: int, clients: int) -> int:
+        doublings = min((t - 1) // self.every, 62)  # more doublings than any federation needs; bounds the power
+        return min(self.start * 2**doublings, self.maximum, clients)
+
+    def clients(self, t: int, clients: int, seed: int) -> Ints:
+        return _draw(t, clients, self.size(t, clients), seed)
+
+    def check(self, clients: int, rounds: int) -> None:
+        _check_fits(self.start, clients)
+
+
+def _draw(t: int, clients: int, size: int, seed: int) -> Ints:
+    return np.sort(stream(seed, "cohort", t).choice(clients, size, replace=False, shuffle=False))
+
+
+@dataclass(frozen=True)
+class Cyclic:
+    """A fixed random order of the clients, cut in consecutive groups that take turns; the last one may be smaller."""
+
+    number: int | float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "number", as_size("cyclic cohort", self.number))
+
+    def period(self, clients: int) -> int:
+        return math.ceil(clients / number_of_clients(self.number, clients))
+
+    def size(self, t: int, clients: int) -> int:
+        group = self._group(t, clients)
+        return group.stop - group.start
+
+    def clients(self, t: int, clients: int, seed: int) -> Ints:
+        return np.sort(stream(seed, "cycle").permutation(clients)[self._group(t, clients)])
+
+    def check(self, clients: int, rounds: int) -> None:
+        _check_fits(number_of_clients(self.number, clients), clients)
+
+    def _group(self, t: int, clients: int) -> slice:
+        number = number_of_clients(self.number, clients)
+        start = (t - 1) % self.period(clients) * number
+        return slice(start, min(start + number, clients))
+
+
+@dataclass(frozen=True)
+class Explicit:
+    """Given cohorts: one list of client ids per round."""
+
+    rounds: Sequence[Sequence[int]]
+
+    def __post_init__(self) -> None:
+        cohorts = tuple(_as_ids(t, cohort) for t, cohort in enumerate(self.rounds, start=1))
+        object.__setattr__(self, "rounds", cohorts)
+
+    def size(self, t: int, clients: int) -> int:
+        return len(self.rounds[t - 1])
+
+    def clients(self, t: int, clients: int, seed: int) -> Ints:
+        return np.sort(np.array(self.rounds[t - 1], dtype=np.int64))
+
+    def check(self, clients: int, rounds: int) -> None:
+        if len(self.rounds) < rounds:
+            raise InputError(
+                f"{len(self.rounds)} explicit cohorts were given for {rounds} rounds; "
+                "give one list of clients per round."
+            )
+        for t, cohort in enumerate(self.rounds[:rounds], start=1):
+            _check_cohort(t, cohort, clients)
+
+
+def _as_ids(t: int, cohort: Sequence[int]) -> tuple[int, ...]:
+    is_list = isinstance(cohort, (Sequence, np.ndarray)) and not isinstance(cohort, str)
+    if not is_list or not all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in cohort):
+        raise InputError(f"the cohort of round {t} is {cohort!r}; give a list of client numbers, such as [0, 3, 7].")
+    return tuple(int(i) for i in cohort)
+
+
+def _check_cohort(t: int, cohort: Sequence[int], clients: int) -> None:
+    if not cohort:
+        raise InputError(f"the cohort of round {t} is empty; name at least one client in each round.")
+    unknown_ids = [i for i in cohort if not 0 <= i < clients]
+    if unknown_ids:
+        raise InputError(
+            f"the cohort of round {t} names client {unknown_ids[0]}, but the {clients} clients are 0..{clients - 1}; "
+            "use these numbers."
+        )
+    if len(set(cohort)) < len(cohort):
+        twice = next(i for i in cohort if cohort.count(i) > 1)
+        raise InputError(f"the cohort of round {t} names client {twice} more than once; name each client once.")
+
+
+def as_schedule(cohort: Cohort) -> Schedule:
+    """A number, a fraction, a schedule or a list of lists of client ids, as a schedule."""
+    if isinstance(cohort, Schedule):
+        return cohort
+    if isinstance(cohort, str):
+        raise InputError(f"cohort is the text {cohort!r}; give a number, a fraction, a schedule or lists of clients.")
+    if isinstance(cohort, (Sequence, np.ndarray)):
+        return Explicit(cohort)
+    return Constant(cohort)
+
+
+def parse(text: str) -> Schedule:
+    """A schedule from its text form on the command line: "10", "0.1", "cyclic:10", "doubling:10,50,200"."""
+    kind, separator, arguments = text.strip().partition(":")
+    if not separator:
+        return Constant(_number(text, kind))
+    numbers = [_number(text, argument) for argument in arguments.split(",")]
+    if kind == "cyclic" and len(numbers) == 1:
+        return Cyclic(numbers[0])
+    if kind == "doubling" and len(numbers) == 3:
+        start, every, maximum = numbers
+        return Doubling(start, every, maximum)  # pyright: ignore[reportArgumentType]  # Doubling raises for floats
+    if kind in ("cyclic", "doubling"):
+        raise InputError(f"cohort '{text}' has {len(numbers)} numbers; allowed forms: {FORMS}.")
+    raise unknown("cohort schedule", kind, ["cyclic", "doubling"])
+
+
+def _number(text: str, part: str) -> int | float:
+    try:
+        return int(part)
+    except ValueError:
+        pass
+    try:
+        return float(part)
+    except ValueError:
+        raise InputError(f"cohort '{text}' has '{part}' where a number is needed; allowed forms: {FORMS}.") from None

@@ -1,0 +1,38 @@
+"""Free memory, so that data which cannot fit are refused before they are decoded."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from driftless.errors import InputError
+
+
+def check_memory(needed: int, what: str, remedy: str) -> None:
+    """Raise unless `needed` bytes are free; on systems that do not report free memory nothing is checked."""
+    free = free_memory()
+    if free is not None and needed > free:
+        raise InputError(f"{what} need {needed / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free; {remedy}.")
+
+
+def free_memory() -> int | None:
+    """Bytes that this process can still allocate on this machine and within its container; None if unknown."""
+    amounts = [amount for amount in (_free_on_machine(), _free_in_container()) if amount is not None]
+    return max(0, min(amounts)) if amounts else None
+
+
+def _free_on_machine() -> int | None:
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    return None
+
+
+def _free_in_container() -> int | None:
+    with contextlib.suppress(OSError, ValueError):  # ValueError: the limit is "max"
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
+        return limit - int(Path("/sys/fs/cgroup/memory.current").read_text())
+    return None

@@ -1,0 +1,1 @@
+"""From file content to model inputs: steps that several data sets share."""

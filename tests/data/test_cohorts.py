@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from driftless.data.cohorts import Constant, Cyclic, Doubling, Explicit, as_schedule, parse
+from driftless.errors import InputError
+
+SCHEDULES = [Constant(10), Constant(0.25), Doubling(3, 2, 20), Cyclic(7), Cyclic(0.3)]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_cohort_is_sorted_without_repetition_and_of_the_announced_size(schedule):
+    for t in range(1, 20):
+        ids = schedule.clients(t, 40, seed=0)
+        assert ids.dtype == np.int64
+        assert len(ids) == schedule.size(t, 40)
+        assert (np.diff(ids) > 0).all()
+        assert 0 <= ids[0] <= ids[-1] < 40
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_cohort_depends_on_the_seed_and_the_round_only(schedule):
+    def cohorts(seed, rounds):
+        return {t: schedule.clients(t, 1000, seed).tolist() for t in rounds}
+
+    assert cohorts(1, [1, 2, 3]) == cohorts(1, [3, 2, 1])
+    assert cohorts(1, [1]) != cohorts(2, [1])
+    assert cohorts(1, [1])[1] != cohorts(1, [2])[2]
+
+
+@pytest.mark.parametrize(
+    ("fraction", "clients", "size"),
+    [(0.1, 100, 10), (0.1, 25, 3), (0.29, 50, 15), (0.001, 10, 1), (1.0, 7, 7), (0.24, 10, 2), (np.float32(0.5), 9, 5)],
+)
+def test_a_fraction_is_rounded_half_up_and_is_at_least_one_client(fraction, clients, size):
+    assert Constant(fraction).size(1, clients) == size
+
+
+def test_a_constant_cohort_is_uniform_over_the_clients():
+    counts = np.bincount(np.concatenate([Constant(5).clients(t, 20, 0) for t in range(1, 2001)]), minlength=20)
+    assert np.abs(counts - 500).max() < 5 * np.sqrt(500)
+
+
+def test_doubling_by_hand():
+    schedule = Doubling(start=3, every=2, maximum=20)
+    assert [schedule.size(t, 1000) for t in range(1, 11)] == [3, 3, 6, 6, 12, 12, 20, 20, 20, 20]
+    assert [schedule.size(t, 10) for t in (1, 3, 5, 7)] == [3, 6, 10, 10]
+    assert schedule.size(10**9, 1000) == 20
+
+
+@given(clients=st.integers(1, 60), number=st.integers(1, 60), seed=st.integers(0, 100))
+def test_cyclic_visits_every_client_once_per_period_in_a_fixed_order(clients, number, seed):
+    schedule = Cyclic(min(number, clients))
+    period = schedule.period(clients)
+    groups = [schedule.clients(t, clients, seed).tolist() for t in range(1, 2 * period + 1)]
+    assert sorted(client for group in groups[:period] for client in group) == list(range(clients))
+    assert groups[:period] == groups[period:]
+    assert all(len(group) == schedule.number for group in groups[: period - 1])
+
+
+def test_explicit_cohorts_are_taken_as_given():
+    schedule = as_schedule([[3, 1], np.array([2])])
+    assert schedule.clients(1, 5, seed=9).tolist() == [1, 3]
+    assert schedule.clients(2, 5, seed=9).tolist() == [2]
+    assert schedule.size(1, 5) == 2
+    schedule.check(clients=5, rounds=2)
+
+
+@pytest.mark.parametrize(
+    ("cohort", "schedule"),
+    [
+        (10, Constant(10)),
+        (0.1, Constant(0.1)),
+        (np.int64(3), Constant(3)),
+        (Cyclic(3), Cyclic(3)),
+        ([[1]], Explicit([[1]])),
+    ],
+)
+def test_a_cohort_becomes_a_schedule(cohort, schedule):
+    assert as_schedule(cohort) == schedule
+
+
+@pytest.mark.parametrize(
+    "cohort", [True, False, "10", 0, -1, 0.0, 1.5, -0.1, float("nan"), None, [1, 2], ["12"], [[True]]]
+)
+def test_what_is_no_cohort_is_an_error(cohort):
+    with pytest.raises(InputError, match="cohort"):
+        as_schedule(cohort)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        (Constant(11), "a cohort of 11 clients is larger than the federation of 10 clients; use at most 10"),
+        (Doubling(11, 1, 20), "a cohort of 11 clients is larger"),
+        (Cyclic(11), "a cohort of 11 clients is larger"),
+        (Explicit([[0], [10], [0]]), r"round 2 names client 10, but the 10 clients are 0\.\.9"),
+        (Explicit([[0], [1], [-1]]), "round 3 names client -1"),
+        (Explicit([[0], [1, 2, 1], [0]]), "round 2 names client 1 more than once"),
+        (Explicit([[0], [], [0]]), "round 2 is empty"),
+        (Explicit([[0]]), "1 explicit cohorts were given for 3 rounds"),
+    ],
+)
+def test_a_schedule_that_does_not_fit_is_an_error_before_any_work(schedule, message):
+    with pytest.raises(InputError, match=message):
+        schedule.check(clients=10, rounds=3)
+
+
+@pytest.mark.parametrize("schedule", [Constant(10), Constant(1.0), Doubling(5, 1, 10**6), Cyclic(10)])
+def test_a_schedule_that_fits_passes_the_check(schedule):
+    schedule.check(clients=10, rounds=1000)
+
+
+def test_doubling_must_be_able_to_grow():
+    with pytest.raises(InputError, match="cannot grow from 10 to a maximum of 5"):
+        Doubling(10, 1, 5)
+    with pytest.raises(InputError, match="every of a doubling cohort must be an integer >= 1"):
+        Doubling(10, 0, 50)
+
+
+@pytest.mark.parametrize(
+    ("text", "schedule"),
+    [
+        ("10", Constant(10)),
+        ("0.1", Constant(0.1)),
+        ("1", Constant(1)),
+        ("1.0", Constant(1.0)),
+        ("cyclic:10", Cyclic(10)),
+        ("cyclic:0.2", Cyclic(0.2)),
+        ("doubling:10,50,200", Doubling(10, 50, 200)),
+    ],
+)
+def test_the_text_form_of_a_schedule(text, schedule):
+    parsed = parse(text)
+    assert parsed == schedule
+    assert type(getattr(parsed, "number", None)) is type(getattr(schedule, "number", None))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ten", "has 'ten' where a number is needed; allowed forms: 10"),
+        ("", "where a number is needed"),
+        ("0", "integer >= 1"),
+        ("1.5", "got 1.5"),
+        ("doubling:10", "has 1 numbers; allowed forms"),
+        ("doubling:10,5.5,20", "every of a doubling cohort must be an integer"),
+        ("cyclic:1,2", "has 2 numbers"),
+        ("cyclical:10", "unknown cohort schedule 'cyclical'; did you mean 'cyclic'"),
+    ],
+)
+def test_a_text_that_is_no_schedule_is_an_error(text, message):
+    with pytest.raises(InputError, match=message):
+        parse(text)
