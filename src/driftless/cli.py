@@ -286,7 +286,7 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Run experiments of a paper and judge its claims: driftless reproduce adabest/figure-1 --scale small"""
-    from driftless.papers import PAPERS, VERDICTS, chosen
+    from driftless.papers import PAPERS, VERDICTS_FILE, chosen
     from driftless.reproduce import pages, runner, verdicts
 
     scale = runner.as_scale(scale_name)
@@ -308,7 +308,7 @@ def reproduce(
         if publish:
             pages.publish(done, publish)
             pages.write_index(PAPERS.values(), publish)
-            verdicts.refresh_summary(PAPERS.values(), publish, VERDICTS)
+            verdicts.refresh_summary(PAPERS.values(), publish, VERDICTS_FILE)
         if as_json:
             print(json.dumps(runner.record(done)))  # noqa: T201
             continue
@@ -325,10 +325,10 @@ def reproduce(
 def list_(what: Annotated[str, typer.Argument(help="algorithms, datasets, models, partitions or papers")]) -> None:
     """Show what there is: algorithms | datasets | models | partitions | papers."""
     if what == "papers":
-        from driftless.papers import PAPERS, VERDICTS
+        from driftless.papers import PAPERS, VERDICTS_FILE
         from driftless.reproduce import pages, verdicts
 
-        out.print(pages.papers_table(PAPERS.values(), verdicts.read_summary(VERDICTS)))
+        out.print(pages.papers_table(PAPERS.values(), verdicts.read_summary(VERDICTS_FILE)))
         say("run one: driftless reproduce PAPER/EXPERIMENT --scale small")
         return
     if what not in LISTS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from driftless.papers import PAPERS, VERDICTS
+from driftless.papers import PAPERS, VERDICTS_FILE
 from driftless.reproduce import verdicts
 from driftless.reproduce.pages import page, state_text
 
@@ -13,7 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "papers"
 
 def test_the_verdicts_of_the_package_are_those_of_the_results_in_the_docs():
     """To mend it: `driftless reproduce ... --publish docs/papers` in a checkout, which writes both."""
-    assert verdicts.read_summary(VERDICTS) == verdicts.summarise(PAPERS.values(), DOCS)
+    assert verdicts.read_summary(VERDICTS_FILE) == verdicts.summarise(PAPERS.values(), DOCS)
 
 
 def test_the_pages_are_those_of_the_results():

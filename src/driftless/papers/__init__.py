@@ -13,7 +13,7 @@ from driftless.papers.large_cohort import LARGE_COHORT
 from driftless.reproduce.experiment import Experiment, Paper
 
 PAPERS: dict[str, Paper] = {paper.name: paper for paper in (ADABEST, FEDGBO, GHBM, LARGE_COHORT)}
-VERDICTS = Path(__file__).with_name("verdicts.json")
+VERDICTS_FILE = Path(__file__).with_name("verdicts.json")
 """The verdicts of the results in docs/papers; written by `driftless reproduce --publish docs/papers`."""
 
 
@@ -31,4 +31,4 @@ def chosen(names: Sequence[str]) -> list[tuple[Paper, Experiment]]:
     return found
 
 
-__all__ = ["PAPERS", "VERDICTS", "Experiment", "Paper", "chosen"]
+__all__ = ["PAPERS", "VERDICTS_FILE", "Experiment", "Paper", "chosen"]

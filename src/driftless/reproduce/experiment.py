@@ -131,9 +131,6 @@ class Paper:
     notes: tuple[str, ...] = ()
     """What a reader must know: misprints, stand-ins, grids."""
 
-    def experiment(self, name: str) -> Experiment | None:
-        return next((one for one in self.experiments if one.name == name), None)
-
 
 KEPT_PARTITIONS = ("iid", "dirichlet", "prior-dirichlet")
 

@@ -51,10 +51,9 @@ def classical_lags(outcome: Outcome) -> Iterable[Check]:
     for where, scores in scores_by_setting(outcome.part(labels=NON_IID), "FedCM", "FedHBM", "FedAvg"):
         half = max(0.0, scores["FedHBM"] - scores["FedAvg"]) / 2
         for name in CLASSICAL_MOMENTUM:
-            if name not in scores:
-                continue
-            what = f"{where}: the gain of {name} over FedAvg against half of FedHBM's"
-            yield below(what, scores[name] - scores["FedAvg"], half, unit=" points")
+            if name in scores:
+                what = f"{where}: the gain of {name} over FedAvg against half of FedHBM's"
+                yield below(what, scores[name] - scores["FedAvg"], half, unit=" points")
 
 
 COMPARISON_CLAIMS = (

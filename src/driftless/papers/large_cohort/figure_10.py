@@ -8,8 +8,8 @@ from driftless.papers.large_cohort.measures import (
     ACCURACY,
     by_cohort,
     cohort_size,
+    final_train_accuracy,
     tasks_of,
-    train_accuracy,
     train_and_test,
 )
 from driftless.papers.large_cohort.settings import TASKS, paper_setup, small_setup
@@ -27,13 +27,13 @@ def normalised_pairs(outcome: Outcome, few: bool) -> Iterable[tuple[str, Result,
 def normalised_better(outcome: Outcome) -> Iterable[Check]:
     for what, one, plain in normalised_pairs(outcome, few=True):
         if cohort_size(one) > TASKS[str(one.cell.at["data"])].reference:
-            yield above(what, train_accuracy(one), train_accuracy(plain), unit=" %")
+            yield above(what, final_train_accuracy(one), final_train_accuracy(plain), unit=" %")
 
 
 def normalised_worse(outcome: Outcome) -> Iterable[Check]:
     for what, one, plain in normalised_pairs(outcome, few=False):
         if one.cell.at["data"] != "Stack Overflow":
-            yield below(what, train_accuracy(one), train_accuracy(plain), unit=" %")
+            yield below(what, final_train_accuracy(one), final_train_accuracy(plain), unit=" %")
 
 
 FIGURE_10 = Experiment(

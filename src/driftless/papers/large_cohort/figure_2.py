@@ -9,8 +9,8 @@ from driftless.papers.large_cohort.measures import (
     by_cohort,
     cohort_size,
     curve_panels,
+    final_accuracy,
     tasks_of,
-    test_accuracy,
 )
 from driftless.papers.large_cohort.settings import STUDIED, paper_setup, small_setup
 from driftless.reproduce.experiment import Check, Claim, Experiment
@@ -21,7 +21,7 @@ def diminishing(outcome: Outcome) -> Iterable[Check]:
     """The first cohorts bring more than the last ones."""
     for data, task in tasks_of(outcome):
         for name in outcome.places("algorithm", data=data):
-            found = {cohort_size(one): test_accuracy(one) for one in by_cohort(outcome, data=data, algorithm=name)}
+            found = {cohort_size(one): final_accuracy(one) for one in by_cohort(outcome, data=data, algorithm=name)}
             first, last = min(found), max(found)
             early, later = found[task.reference] - found[first], found[last] - found[task.reference]
             yield above(
@@ -35,8 +35,8 @@ def diminishing(outcome: Outcome) -> Iterable[Check]:
 def saturated(outcome: Outcome) -> Iterable[Check]:
     for data, task in tasks_of(outcome):
         for name in ("FedAvg", "FedSGD"):
-            start = test_accuracy(outcome.one(data=data, algorithm=name, cohort=task.reference))
-            end = test_accuracy(by_cohort(outcome, data=data, algorithm=name)[-1])
+            start = final_accuracy(outcome.one(data=data, algorithm=name, cohort=task.reference))
+            end = final_accuracy(by_cohort(outcome, data=data, algorithm=name)[-1])
             yield Check(
                 f"{data}, {name}: {start:.2f} % with M = {task.reference}, {end:.2f} % with the most", end - start <= 2
             )

@@ -10,9 +10,9 @@ from driftless.papers.large_cohort.measures import (
     TRAINED,
     by_cohort,
     cohort_size,
+    final_accuracy,
+    final_train_accuracy,
     tasks_of,
-    test_accuracy,
-    train_accuracy,
 )
 from driftless.papers.large_cohort.settings import (
     PAPER_TASKS,
@@ -46,19 +46,24 @@ def scaled_pairs(outcome: Outcome, few: bool | None = None) -> Iterable[tuple[st
 
 def scaling_trains(outcome: Outcome) -> Iterable[Check]:
     for what, one, plain in scaled_pairs(outcome, few=True):
-        yield above(f"{what}, training accuracy", train_accuracy(one), train_accuracy(plain), unit=" %")
+        yield above(f"{what}, training accuracy", final_train_accuracy(one), final_train_accuracy(plain), unit=" %")
 
 
 def scaling_minor(outcome: Outcome) -> Iterable[Check]:
     for what, one, plain in scaled_pairs(outcome, few=False):
         yield below(
-            f"{what}, training accuracy, up to 1 point", train_accuracy(one), train_accuracy(plain), by=-1, unit=" %"
+            f"{what}, training accuracy, up to 1 point",
+            final_train_accuracy(one),
+            final_train_accuracy(plain),
+            by=-1,
+            unit=" %",
         )
 
 
 def scaling_mixed(outcome: Outcome) -> Iterable[Check]:
     changes = {
-        what.partition(":")[0]: test_accuracy(one) - test_accuracy(plain) for what, one, plain in scaled_pairs(outcome)
+        what.partition(":")[0]: final_accuracy(one) - final_accuracy(plain)
+        for what, one, plain in scaled_pairs(outcome)
     }
     text = "; ".join(f"{what} {change:+.2f}" for what, change in changes.items())
     yield Check(f"change of test accuracy in points: {text}", min(changes.values()) < 0 < max(changes.values()))

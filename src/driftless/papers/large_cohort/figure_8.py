@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from driftless.papers.large_cohort.measures import ACCURACY, by_cohort, tasks_of, test_accuracy, train_and_test
+from driftless.papers.large_cohort.measures import ACCURACY, by_cohort, final_accuracy, tasks_of, train_and_test
 from driftless.papers.large_cohort.settings import COMPARED, paper_setup, small_setup
 from driftless.reproduce.experiment import Check, Claim, Experiment
 from driftless.reproduce.outcome import Outcome
@@ -12,7 +12,7 @@ from driftless.reproduce.outcome import Outcome
 
 def at_largest(outcome: Outcome, data: str) -> dict[str, float]:
     names = outcome.places("algorithm", data=data)
-    return {str(name): test_accuracy(by_cohort(outcome, data=data, algorithm=name)[-1]) for name in names}
+    return {str(name): final_accuracy(by_cohort(outcome, data=data, algorithm=name)[-1]) for name in names}
 
 
 def lamb_like_adam(outcome: Outcome) -> Iterable[Check]:

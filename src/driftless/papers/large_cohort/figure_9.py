@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from driftless.papers.large_cohort.measures import ACCURACY, EXAMPLES_TO, accuracy_over, tasks_of, test_accuracy
+from driftless.papers.large_cohort.measures import ACCURACY, EXAMPLES_TO, accuracy_over, final_accuracy, tasks_of
 from driftless.papers.large_cohort.settings import PAPER_TASKS, REDUCED, SMALL_TASKS, Task, run_settings
 from driftless.reproduce.experiment import Cell, Check, Claim, Experiment, Place, Setup
 from driftless.reproduce.figure import Panel
@@ -47,7 +47,7 @@ def dynamic_efficient(outcome: Outcome) -> Iterable[Check]:
 
 def dynamic_accurate(outcome: Outcome) -> Iterable[Check]:
     for what, few, growing, many in fixed_and_growing(outcome):
-        low, own, high = test_accuracy(few), test_accuracy(growing), test_accuracy(many)
+        low, own, high = final_accuracy(few), final_accuracy(growing), final_accuracy(many)
         closer = abs(own - high) <= max(abs(own - low), 0.5)
         yield Check(f"{what}: small {low:.2f} %, doubling {own:.2f} %, large {high:.2f} %", bool(closer))
 
@@ -56,8 +56,8 @@ def dynamic_bounded(outcome: Outcome) -> Iterable[Check]:
     for what, few, growing, many in fixed_and_growing(outcome):
         yield below(
             f"{what}: doubling against the better fixed size, up to 1 point",
-            test_accuracy(growing),
-            max(test_accuracy(few), test_accuracy(many)),
+            final_accuracy(growing),
+            max(final_accuracy(few), final_accuracy(many)),
             by=-1,
             unit=" %",
         )

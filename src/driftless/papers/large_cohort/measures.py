@@ -18,11 +18,11 @@ ACCURACY = Measure("test accuracy (%) at the end", lambda r: r.last(), 100)
 TRAINED = Measure("training accuracy (%) at the end", lambda r: r.last("train_accuracy"), 100)
 
 
-def test_accuracy(result: Result) -> float:
+def final_accuracy(result: Result) -> float:
     return ACCURACY(result).mean
 
 
-def train_accuracy(result: Result) -> float:
+def final_train_accuracy(result: Result) -> float:
     return TRAINED(result).mean
 
 
