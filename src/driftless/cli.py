@@ -277,42 +277,44 @@ def reproduce(
         str, typer.Option("--scale", help="smoke: it runs; small: minutes; paper: as published.")
     ] = "small",
     output: Annotated[Path, typer.Option("--output", "-o", help="Where runs are kept and used again.")] = REPRODUCED,
-    publish: Annotated[Path | None, typer.Option(help="Write the paper's page and figures into this folder.")] = None,
+    publish: Annotated[
+        Path | None, typer.Option(help="Write the paper's page, figures and results into this folder.")
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Show rules, runs and data; run nothing.")] = False,
     jobs: Jobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Run experiments of a paper and judge its claims: driftless reproduce adabest/figure-1 --scale small"""
-    from driftless.papers import PAPERS, chosen
-    from driftless.reproduce import pages as document
-    from driftless.reproduce import runner as reproducing
+    from driftless.papers import PAPERS, VERDICTS_FILE, chosen
+    from driftless.reproduce import pages, runner, verdicts
 
-    scale = reproducing.as_scale(scale_name)
+    scale = runner.as_scale(scale_name)
     wanted = chosen(names)
     for paper, experiment in wanted:
         if not (quiet or as_json):
-            out.print(document.rules_table(experiment))
+            out.print(pages.rules_table(experiment))
         setup = experiment.setup(scale)
-        planned = reproducing.plan(setup, output) if setup else []
+        planned = runner.plan(setup, output) if setup else []
         if plan:
-            say(document.plan_text(experiment, scale, planned))
+            say(pages.plan_text(experiment, scale, planned))
             continue
-        title, total = f"{paper.name}/{experiment.name}", reproducing.total_rounds(planned)
+        title, total = f"{paper.name}/{experiment.name}", runner.total_rounds(planned)
         with (
             rounds_bar(title, total, quiet or as_json) as bar,
             continued(f"driftless reproduce {title} --scale {scale}"),
         ):
-            done = reproducing.reproduce(paper, experiment, scale, output, jobs, bar)
+            done = runner.reproduce(paper, experiment, scale, output, jobs, bar)
         if publish:
-            document.publish(done, publish)
-            document.write_index(PAPERS.values(), publish)
+            pages.publish(done, publish)
+            pages.write_index(PAPERS.values(), publish)
+            verdicts.refresh_summary(PAPERS.values(), publish, VERDICTS_FILE)
         if as_json:
-            print(json.dumps(reproducing.record(done)))  # noqa: T201
+            print(json.dumps(runner.record(done)))  # noqa: T201
             continue
-        if (numbers := document.numbers_rich(done)) is not None:
+        if (numbers := pages.numbers_table(done)) is not None:
             out.print(numbers)
-        out.print(document.verdicts_rich(done))
+        out.print(pages.verdicts_table(done))
         if not quiet:
             say(f"saved in {done.folder}")
     if not (quiet or as_json):
@@ -323,10 +325,10 @@ def reproduce(
 def list_(what: Annotated[str, typer.Argument(help="algorithms, datasets, models, partitions or papers")]) -> None:
     """Show what there is: algorithms | datasets | models | partitions | papers."""
     if what == "papers":
-        from driftless.papers import PAPERS
-        from driftless.reproduce import pages as document
+        from driftless.papers import PAPERS, VERDICTS_FILE
+        from driftless.reproduce import pages, verdicts
 
-        out.print(document.papers_table(PAPERS.values()))
+        out.print(pages.papers_table(PAPERS.values(), verdicts.read_summary(VERDICTS_FILE)))
         say("run one: driftless reproduce PAPER/EXPERIMENT --scale small")
         return
     if what not in LISTS:

@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from driftless.papers import adabest
+from driftless.papers.adabest.figure_1 import FIGURE_1
+from driftless.papers.adabest.remarks import study_remarks
+from driftless.papers.adabest.stability import accuracy_falls, norm_growth
+from driftless.papers.adabest.table_2 import TABLE_2
+from driftless.papers.adabest.theorem_1 import feddyn_rounds
 from driftless.reproduce.experiment import Cell, Setup
 from driftless.reproduce.outcome import Outcome, Result
 
 
-class Played:
+class FakeRun:
     """The columns of a run that was never run."""
 
     status = "finished"
@@ -29,7 +33,7 @@ class Played:
         return self.rounds.astype(np.float64)
 
 
-def outcome(experiment: Any, **runs: Played) -> Outcome:
+def outcome(experiment: Any, **runs: FakeRun) -> Outcome:
     results = tuple(Result(Cell({"algorithm": name}, {}), (run,)) for name, run in runs.items())  # type: ignore[arg-type]
     return Outcome(experiment, Setup(), results)
 
@@ -42,12 +46,12 @@ def outcome(experiment: Any, **runs: Played) -> Outcome:
 )  # fmt: skip
 def test_table_2_holds_the_printed_numbers(share: str, data: str, labels: str, name: str, printed: tuple[float, float]):
     at = {"participation": share, "data": data, "labels": labels, "algorithm": name}
-    (cell,) = (cell for cell in adabest.table_2() if cell.at == at)
+    (cell,) = (cell for cell in TABLE_2.paper.cells if cell.at == at)
     assert cell.published == printed
 
 
 def test_table_2_has_all_cells_with_the_settings_of_section_4():
-    cells = adabest.table_2()
+    cells = TABLE_2.paper.cells
     assert len(cells) == 3 * 3 * 3 * 4
     for cell in cells:
         assert cell.settings["local.lr"] == 0.1
@@ -60,32 +64,28 @@ def test_table_2_has_all_cells_with_the_settings_of_section_4():
 
 def test_growth_of_the_norm_is_judged_by_its_factor():
     flat, steep = [1.0] * 10 + [1.5] * 30, list(np.linspace(1, 40, 40))
-    checks = list(
-        adabest.norm_growth(outcome(adabest.FIGURE_1, FedDyn=Played(norm_x=steep), AdaBest=Played(norm_x=flat)))
-    )
+    checks = list(norm_growth(outcome(FIGURE_1, FedDyn=FakeRun(norm_x=steep), AdaBest=FakeRun(norm_x=flat))))
     assert [check.holds for check in checks] == [True, True]
-    checks = list(
-        adabest.norm_growth(outcome(adabest.FIGURE_1, FedDyn=Played(norm_x=flat), AdaBest=Played(norm_x=steep)))
-    )
+    checks = list(norm_growth(outcome(FIGURE_1, FedDyn=FakeRun(norm_x=flat), AdaBest=FakeRun(norm_x=steep))))
     assert [check.holds for check in checks] == [False, False]
 
 
 def test_a_fall_of_the_accuracy_is_judged_by_its_points():
     falling, rising = [*np.linspace(0, 0.5, 20), *np.linspace(0.5, 0.4, 20)], list(np.linspace(0, 0.5, 40))
-    runs = {"FedDyn": Played(test_accuracy=falling), "AdaBest": Played(test_accuracy=rising)}
-    assert [check.holds for check in adabest.falls(outcome(adabest.FIGURE_1, **runs))] == [True, True]
-    runs = {"FedDyn": Played(test_accuracy=rising), "AdaBest": Played(test_accuracy=falling)}
-    assert [check.holds for check in adabest.falls(outcome(adabest.FIGURE_1, **runs))] == [False, False]
+    runs = {"FedDyn": FakeRun(test_accuracy=falling), "AdaBest": FakeRun(test_accuracy=rising)}
+    assert [check.holds for check in accuracy_falls(outcome(FIGURE_1, **runs))] == [True, True]
+    runs = {"FedDyn": FakeRun(test_accuracy=rising), "AdaBest": FakeRun(test_accuracy=falling)}
+    assert [check.holds for check in accuracy_falls(outcome(FIGURE_1, **runs))] == [False, False]
 
 
 def test_the_condition_of_theorem_1_agrees_with_every_round():
-    seen = adabest.feddyn_rounds(60, 5, 20)
+    seen = feddyn_rounds(60, 5, 20)
     assert seen["agree"] == seen["rounds"] == 59
     assert 0 < seen["shrinks"] < 59, "both cases occur, or the agreement says nothing"
 
 
 def test_the_remarks_hold_to_rounding_but_for_the_misprinted_one():
-    seen = adabest.remarks(rounds=6)
+    seen = study_remarks(rounds=6)
     assert seen.pop("3 as printed in the paper") == pytest.approx(0.1, rel=1e-6)  # one power of beta = 0.9 is missing
     assert set(seen) == {"1", "2", "3 as printed in the supplement", "4", "5", "5 with the factor |P|/|S|"}
     assert max(seen.values()) < 1e-12

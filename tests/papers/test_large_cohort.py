@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +12,22 @@ import numpy as np
 import pytest
 
 from driftless.config.resolution import combine, to_toml
-from driftless.papers import large_cohort as paper
-from driftless.papers.large_cohort import LARGE_COHORT
+from driftless.papers.large_cohort import LARGE_COHORT, figures_25_28
+from driftless.papers.large_cohort.figure_1 import spike
+from driftless.papers.large_cohort.figure_5 import fewer_rounds
+from driftless.papers.large_cohort.figure_37 import linear_fails
+from driftless.papers.large_cohort.measures import FAILURES, failed
+from driftless.papers.large_cohort.settings import SMALL_TASKS, TASKS
 from driftless.report.curves import Run
 from driftless.reproduce.experiment import Cell, Check, Experiment, Number, Setup
 from driftless.reproduce.outcome import Outcome, Result
-from driftless.reproduce.pages import published
 from driftless.reproduce.runner import plan
-from driftless.runs import run as running
+from driftless.reproduce.verdicts import stored_result
 from driftless.runs.directory import StoredRun
+from driftless.runs.run import start
 
 Rows = Sequence[Mapping[str, float]]
+DOCS = Path(__file__).parents[2] / "docs" / "papers"
 EXPERIMENTS = {one.name: one for one in LARGE_COHORT.experiments}
 
 
@@ -140,16 +144,6 @@ def test_scaled_rates_warm_up_over_100_rounds_from_cohorts_of_50():
 # ---- The settings ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_setting_resolves_at_both_scales(name, tmp_path):
-    one = EXPERIMENTS[name]
-    for setup in (one.paper, one.small):
-        assert setup is not None
-        planned = plan(replace(setup, seeds=1), tmp_path)
-        assert len(planned) == sum(len(each.candidates) for each in setup.cells)
-        assert len({tuple(each.at.items()) for each in setup.cells}) == len(setup.cells)
-
-
 def test_figures_are_views_of_the_runs_of_figure_2(tmp_path):
     def folders(name: str) -> set[Path]:
         setup = EXPERIMENTS[name].small
@@ -163,16 +157,16 @@ def test_figures_are_views_of_the_runs_of_figure_2(tmp_path):
 
 
 def test_learning_rates_at_small_scale_are_those_that_the_search_found():
-    record = published(LARGE_COHORT, EXPERIMENTS["tables-4-5"])
+    record = stored_result(LARGE_COHORT, EXPERIMENTS["tables-4-5"], DOCS)
     assert record is not None
     for found in record["cells"]:
-        client, server = paper.SMALL_TASKS[found["at"]["data"]].rates[found["at"]["algorithm"]]
+        client, server = SMALL_TASKS[found["at"]["data"]].rates[found["at"]["algorithm"]]
         assert found["chosen"].get("local.lr", client) == client
         assert found["chosen"]["algorithm.server_lr"] == server
 
 
 def test_the_cohort_of_reference_is_neither_the_smallest_nor_the_largest():
-    for task in paper.TASKS.values():
+    for task in TASKS.values():
         assert task.reference in task.cohorts[1:-1]
         assert task.cohorts == tuple(sorted(task.cohorts))
 
@@ -182,21 +176,21 @@ def test_the_cohort_of_reference_is_neither_the_smallest_nor_the_largest():
 
 def test_the_clock_for_another_straggler_parameter_is_the_one_a_run_would_have_recorded(tmp_path):
     common = {"model.name": "logistic", "data.clients": 12, "run.rounds": 3, "run.cohort": 4, "run.checkpoint_every": 0,
-              "engine.kind": "single", "engine.compile": "off", "engine.threads": 1}  # fmt: skip
+              "engine.kind": "single"}  # fmt: skip
     runs = {}
     for lambda_ in (0.1, 100.0):
         folder = tmp_path / f"{lambda_}"
-        running.start(combine([("test", {**common, "run.straggler_lambda": lambda_})]), folder, [])
+        start(combine([("test", {**common, "run.straggler_lambda": lambda_})]), folder, [])
         runs[lambda_] = Run(StoredRun(folder))
     for one in runs.values():
         for lambda_, other in runs.items():
             recorded = np.cumsum(other.column("simulated_time"))
-            np.testing.assert_allclose(paper.elapsed(one, lambda_), recorded)
+            np.testing.assert_allclose(figures_25_28.elapsed(one, lambda_), recorded)
 
 
 def clock(monkeypatch: pytest.MonkeyPatch, seconds: Mapping[str, float]) -> None:
     """Rounds of a fixed length for each run."""
-    monkeypatch.setattr(paper, "elapsed", lambda run, lambda_: seconds[run.stored.path.name] * run.rounds)
+    monkeypatch.setattr(figures_25_28, "elapsed", lambda run, lambda_: seconds[run.stored.path.name] * run.rounds)
 
 
 def test_relative_time_is_counted_to_a_part_of_what_the_smallest_cohort_attains(tmp_path, monkeypatch):
@@ -205,16 +199,16 @@ def test_relative_time_is_counted_to_a_part_of_what_the_smallest_cohort_attains(
     at = {"data": "Sent140", "algorithm": "FedAvg", "λ": 1.0}
     seen = outcome(tmp_path, "figures-25-28", [({**at, "cohort": 5}, slow), ({**at, "cohort": 320}, fast)])
     clock(monkeypatch, {"0": 1.0, "1": 3.0})
-    assert paper.relative_time(seen, "Sent140", 0.8, 1.0) == pytest.approx(3 / 4)
-    assert paper.relative_time(seen, "Sent140", 0.95, 1.0) == pytest.approx(6 / 5)
+    assert figures_25_28.relative_time(seen, "Sent140", 0.8, 1.0) == pytest.approx(3 / 4)
+    assert figures_25_28.relative_time(seen, "Sent140", 0.95, 1.0) == pytest.approx(6 / 5)
 
 
 def test_an_accuracy_that_is_never_reached_takes_for_ever(tmp_path, monkeypatch):
     at = {"data": "Sent140", "algorithm": "FedAvg", "λ": 1.0, "cohort": 5}
     seen = outcome(tmp_path, "figures-25-28", [(at, final(0.5))])
     clock(monkeypatch, {"0": 1.0})
-    assert paper.time_to(seen.results[0], 0.5, 1.0) == 1
-    assert paper.time_to(seen.results[0], 0.6, 1.0) == math.inf
+    assert figures_25_28.time_to(seen.results[0], 0.5, 1.0) == 1
+    assert figures_25_28.time_to(seen.results[0], 0.6, 1.0) == math.inf
 
 
 # ---- Judging ---------------------------------------------------------------------------------------------------------
@@ -224,14 +218,14 @@ def test_a_run_has_failed_when_its_accuracy_was_halved_or_it_diverged(tmp_path):
     well = stored(tmp_path / "well", [{"failure": 0}, {"failure": 0}])
     halved = stored(tmp_path / "halved", [{"failure": 0}, {"failure": 1}, {"failure": 0}])
     lost = stored(tmp_path / "lost", [{"failure": 0}], status="diverged")
-    assert [paper.failed(run) for run in (well, halved, lost)] == [False, True, True]
-    assert paper.FAILURES(Result(Cell({}, {}), (well, halved, lost, well))).mean == 50
+    assert [failed(run) for run in (well, halved, lost)] == [False, True, True]
+    assert FAILURES(Result(Cell({}, {}), (well, halved, lost, well))).mean == 50
 
 
 def test_a_spike_is_measured_in_medians_before_the_failure(tmp_path):
     rows = [{"norm_update": value, "failure": 0} for value in (1.0, 2.0, 3.0, 8.0)]
-    assert paper.spike(stored(tmp_path / "a", [*rows, {"norm_update": 5.0, "failure": 1}])) == 4
-    assert math.isnan(paper.spike(stored(tmp_path / "b", rows)))
+    assert spike(stored(tmp_path / "a", [*rows, {"norm_update": 5.0, "failure": 1}])) == 4
+    assert math.isnan(spike(stored(tmp_path / "b", rows)))
 
 
 def norms(folder: Path, name: str, values: Mapping[tuple[str, int], float]) -> Outcome:
@@ -282,7 +276,7 @@ def test_returns_diminish_when_the_first_gain_is_the_larger(tmp_path):
     cohorts = {5: 0.5, 20: 0.7, 80: 0.71, 320: 0.75}
     seen = outcome(tmp_path, "figure-2", [({**at, "cohort": m}, final(value)) for m, value in cohorts.items()])
     assert verdicts(EXPERIMENTS["figure-2"], "diminishing", seen) == [True]
-    assert list(paper.fewer_rounds(seen)) == []
+    assert list(fewer_rounds(seen)) == []
 
 
 def test_a_cohort_that_never_gets_there_needs_no_fewer_rounds(tmp_path):
@@ -308,5 +302,5 @@ def test_linear_scaling_must_spare_the_reference_and_ruin_the_largest_cohort(tmp
     at = {"data": "Sent140", "algorithm": "FedAvg", "scaling": "linear"}
     rows = {20: [{"failure": 0}], 80: [{"failure": 0}], 320: [{"failure": 1}]}
     seen = outcome(tmp_path, "figure-37", [({**at, "cohort": m}, r) for m, r in rows.items()])
-    checks: list[Check] = list(paper.linear_fails(seen))
+    checks: list[Check] = list(linear_fails(seen))
     assert [check.holds for check in checks] == [True, True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from driftless.errors import unknown
 from driftless.papers.adabest import ADABEST
@@ -12,6 +13,8 @@ from driftless.papers.large_cohort import LARGE_COHORT
 from driftless.reproduce.experiment import Experiment, Paper
 
 PAPERS: dict[str, Paper] = {paper.name: paper for paper in (ADABEST, FEDGBO, GHBM, LARGE_COHORT)}
+VERDICTS_FILE = Path(__file__).with_name("verdicts.json")
+"""The verdicts of the results in docs/papers; written by `driftless reproduce --publish docs/papers`."""
 
 
 def chosen(names: Sequence[str]) -> list[tuple[Paper, Experiment]]:
@@ -28,4 +31,4 @@ def chosen(names: Sequence[str]) -> list[tuple[Paper, Experiment]]:
     return found
 
 
-__all__ = ["PAPERS", "Experiment", "Paper", "chosen"]
+__all__ = ["PAPERS", "VERDICTS_FILE", "Experiment", "Paper", "chosen"]

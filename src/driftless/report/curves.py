@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from driftless.config.resolution import SECTIONS, Config, chosen
 from driftless.errors import InputError
-from driftless.report.names import AXES, METRICS, Axis, short
+from driftless.report.names import AXES, METRICS, Axis, Metric, short
 from driftless.runs.directory import StoredRun
 
 Floats = NDArray[np.float64]
@@ -80,6 +80,14 @@ class Run:
 
 def finite(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def first_reach(run: Run, metric: Metric, target: float) -> int | None:
+    """The position in `run.rounds` of the first evaluation that reaches the target; None if none does."""
+    sign = -1 if metric.better == "low" else 1
+    # A target that is a mean of accuracies carries rounding errors.
+    reaching = sign * (run.column(metric.key) - target) >= -1e-12
+    return int(np.argmax(reaching)) if reaching.any() else None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from driftless.compare import COMPARISON, is_comparison
 from driftless.errors import InputError, check_range
-from driftless.report.curves import Curve, Floats, Run, group
+from driftless.report.curves import Curve, Floats, Run, first_reach, group
 from driftless.report.names import AXES, HEADLINES, METRICS, Axis, Metric
 from driftless.runs.directory import StoredRun
 
@@ -293,14 +293,6 @@ def spent(curve: Curve, axis: Axis, headline: Metric, target: Target) -> tuple[f
     rounds = [first_reach(run, headline, target.value) for run in each]
     costs = [whole_cost(run, axis) if at is None else run.total(axis)[at] for run, at in zip(each, rounds, strict=True)]
     return statistics.fmean(costs), sum(at is not None for at in rounds)
-
-
-def first_reach(run: Run, headline: Metric, target: float) -> int | None:
-    """The position in `run.rounds` of the first evaluation that reaches the target."""
-    column = run.column(headline.key)
-    sign = 1 if headline.better == "high" else -1
-    reaching = sign * (column - target) >= -1e-12  # a target that is a mean of accuracies carries rounding errors
-    return int(np.argmax(reaching)) if reaching.any() else None
 
 
 def whole_cost(run: Run, axis: Axis) -> float:

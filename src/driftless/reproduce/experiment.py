@@ -1,6 +1,6 @@
 """What an experiment of a paper is: data that say what is run, what was published and what is claimed.
 
-A paper's file holds a `Paper`; `reproduce.py` runs it, `document.py` writes down what came out.
+`driftless.papers` holds the experiments; `runner.py` runs and judges them, `pages.py` writes their pages.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class Claim:
     rule: str
     """What is checked, in words, for a reader who has not seen the numbers yet."""
     checks: Callable[[Outcome], Iterable[Check]]
-    whole: float = 1.0
-    """The share of checks that must hold for "reproduced"; from half of them on it is "partly"."""
+    required_share: float = 1.0
+    """Of the checks, for "reproduced"; from half of them on it is "partly"."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +113,12 @@ class Experiment:
     study: Callable[..., Mapping[str, Any]] | None = None
     """Computed instead of trained: gets the setup's options, returns values that JSON can hold."""
     untestable: str = ""
-    brief: Mapping[str, Any] = field(default_factory=dict)
-    """The options of the study at smoke scale."""
+    smoke_options: Mapping[str, Any] = field(default_factory=dict)
+    """Of the study, at smoke scale."""
 
     def setup(self, scale: Scale) -> Setup | None:
         if scale == "smoke":
-            return replace(smoke(self.small or self.paper), options=self.brief)
+            return replace(smoke_setup(self.small or self.paper), options=self.smoke_options)
         return self.paper if scale == "paper" else self.small
 
 
@@ -131,20 +131,17 @@ class Paper:
     notes: tuple[str, ...] = ()
     """What a reader must know: misprints, stand-ins, grids."""
 
-    def experiment(self, name: str) -> Experiment | None:
-        return next((one for one in self.experiments if one.name == name), None)
-
 
 KEPT_PARTITIONS = ("iid", "dirichlet", "prior-dirichlet")
 
 
-def smoke(setup: Setup) -> Setup:
+def smoke_setup(setup: Setup) -> Setup:
     """The same cells on a few digits for two rounds: shows that everything runs, and nothing else."""
-    cells = (replace(cell, settings=tiny(cell.candidates[0]), grid={}) for cell in setup.cells)
+    cells = (replace(cell, settings=smoke_settings(cell.candidates[0]), grid={}) for cell in setup.cells)
     return Setup(tuple(cells), 1, "Two rounds on 20 clients with a few digits each: only shows that it runs.")
 
 
-def tiny(settings: Settings) -> Settings:
+def smoke_settings(settings: Settings) -> Settings:
     kept = {key: value for key, value in settings.items() if not key.startswith(("data.", "model.", "engine."))}
     partition = settings.get("data.partition", "iid")
     data = {"data.name": "digits", "data.clients": 20, "data.partition": partition}
@@ -156,8 +153,8 @@ def tiny(settings: Settings) -> Settings:
         data["data.validation"] = 4
     cohort = settings.get("run.cohort", 10)
     short: dict[str, Any] = {
-        "run.rounds": 2, "run.evaluate_every": 1, "run.checkpoint_every": 0, "run.cohort": few(cohort),
-        "engine.kind": "single", "engine.compile": "off", "engine.threads": 1, "model.name": "logistic",
+        "run.rounds": 2, "run.evaluate_every": 1, "run.checkpoint_every": 0, "run.cohort": smoke_cohort(cohort),
+        "engine.kind": "single", "model.name": "logistic",
     }  # fmt: skip
     if "local.steps" in settings:
         short["local.steps"] = min(2, settings["local.steps"])
@@ -168,7 +165,7 @@ def tiny(settings: Settings) -> Settings:
     return {**kept, **data, **short}
 
 
-def few(cohort: Any) -> Any:
+def smoke_cohort(cohort: Any) -> Any:
     """A cohort of the same kind, of a handful of clients."""
     if isinstance(cohort, str):
         kind = cohort.partition(":")[0]

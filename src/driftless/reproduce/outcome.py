@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from driftless.report.curves import Run, moments, tabulate
+from driftless.report.curves import Run, first_reach, moments, tabulate
 from driftless.report.names import AXES, metric
 from driftless.reproduce.experiment import Cell, Check, Experiment, Number, Place, Setup
 
@@ -54,16 +54,9 @@ class Result:
     def best(self, key: str = "test_accuracy") -> Number:
         return number([values.max() for values in self.each(key) if len(values)])
 
-    def first(self, key: str) -> Number:
-        return number([values[0] for values in self.each(key) if len(values)])
-
     def mean(self, key: str) -> Number:
         """Over all rounds."""
         return number([float(values.mean()) for values in self.each(key) if len(values)])
-
-    def total(self, key: str) -> Number:
-        """Summed over the rounds: failures, for example."""
-        return number([float(values.sum()) for values in self.each(key) if len(values)])
 
     def curve(self, key: str, axis: str = "rounds") -> tuple[Floats, Floats, Floats]:
         """Places on the axis ("rounds", "examples", "megabytes", "time"), mean and deviation over the seeds there."""
@@ -75,15 +68,13 @@ class Result:
 
     def reach(self, target: float, key: str = "test_accuracy", axis: str = "rounds") -> Number:
         """What it costs until the target is first reached (from below; a loss from above); infinite if never."""
-        return number([first_reach(run, target, key, axis) for run in self.runs])
+        return number([cost_to_reach(run, target, key, axis) for run in self.runs])
 
 
-def first_reach(run: Run, target: float, key: str, axis: str) -> float:
-    column = run.column(key)
-    with np.errstate(invalid="ignore"):
-        there = column <= target if metric(key).better == "low" else column >= target
-    places = np.flatnonzero(there)
-    return float(run.total(AXES[axis])[places[0]]) if len(places) else math.inf
+def cost_to_reach(run: Run, target: float, key: str = "test_accuracy", axis: str = "rounds") -> float:
+    """Infinite if the target is never reached."""
+    place = first_reach(run, metric(key), target)
+    return math.inf if place is None else float(run.total(AXES[axis])[place])
 
 
 def number(values: Sequence[float]) -> Number:
@@ -117,11 +108,6 @@ class Measure:
 
 FINAL_ACCURACY = Measure("test accuracy (%) at the end", lambda result: result.final(), 100)
 LAST_ACCURACY = Measure("test accuracy (%), mean of the last tenth", lambda result: result.last(), 100)
-LAST_LOSS = Measure("training loss, mean of the last tenth", lambda r: r.last("train_loss"), better="low", digits=4)
-
-
-def rounds_to(target: float) -> Measure:
-    return Measure(f"rounds to {100 * target:g} % test accuracy", lambda r: r.reach(target), better="low", digits=0)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,41 +13,37 @@ from rich.table import Table
 from driftless.report.names import plural
 from driftless.reproduce.experiment import VERDICTS, Experiment, Paper, Place, Scale
 from driftless.reproduce.runner import FIGURE, Planned, Reproduced, record
-from driftless.runs.files import write_atomically, write_json
+from driftless.reproduce.verdicts import (
+    ExperimentVerdicts,
+    Verdicts,
+    stored_result,
+    summarise,
+    write_stored_result,
+)
+from driftless.runs.files import write_atomically
 
-RESULTS = Path(__file__).parents[1] / "papers" / "results"
-"""The published results, part of the package, so that `driftless list papers` knows them everywhere."""
 MOST_CHECKS = 6
 COLORS = {"reproduced": "green", "partly": "yellow", "contradicted": "red", "not testable here": "dim"}
 
 HOW_JUDGED = (
     "Every rule below was written before the run that is shown; where a pilot or a first try was seen before it, that "
-    "is "
-    "said. Of a claim's checks, all (or the stated share) must hold for "
-    "*reproduced*, at least half for *partly*; otherwise it is *contradicted*."
+    "is said. Of a claim's checks, all (or the stated share) must hold for *reproduced*, at least half for *partly*; "
+    "otherwise it is *contradicted*."
 )
 
 INDEX = (
     "Every experiment of the papers at a scale that two cores finish in minutes, with a verdict for each claim. The "
     "rules were fixed before the runs that are shown; what was reduced stands with each experiment. `driftless list "
-    "papers` shows the "
-    "same list, [reproduce](../reproduce.md) says how it works and how to run an experiment as published."
+    "papers` shows the same list, [reproduce](../reproduce.md) says how it works and how to run an experiment as "
+    "published."
 )
 
 Record = Mapping[str, Any]
 
 
-def published(paper: Paper, experiment: Experiment) -> Record | None:
-    """What was published of the experiment, if anything."""
-    file = RESULTS / paper.name / f"{experiment.name}.json"
-    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
-
-
 def publish(done: Reproduced, docs: Path) -> None:
-    """Keep the result with the package, the figure with the docs, and write the paper's page anew."""
-    name = f"{done.experiment.name}.json"
-    (RESULTS / done.paper.name).mkdir(parents=True, exist_ok=True)
-    write_json(RESULTS / done.paper.name / name, record(done))
+    """Write the result, the figure and the paper's page into a folder of pages."""
+    write_stored_result(record(done), docs)
     if (done.folder / FIGURE).exists():
         (docs / "figures").mkdir(parents=True, exist_ok=True)
         copyfile(done.folder / FIGURE, docs / "figures" / f"{done.paper.name}-{done.experiment.name}.png")
@@ -60,7 +55,7 @@ def write_index(papers: Iterable[Paper], docs: Path) -> None:
     lines = ["# The papers, checked", "", INDEX, ""]
     lines += [f"| paper | claims | {' | '.join(VERDICTS)} | not run yet |", f"|{'---|' * (len(VERDICTS) + 3)}"]
     for paper in papers:
-        counts = tally(paper)
+        counts = tally(paper, summarise([paper], docs))
         numbers = [str(counts[name]) for name in (*VERDICTS, "not run yet")]
         lines.append(f"| [{paper.title}]({paper.name}.md) | {sum(counts.values())} | {' | '.join(numbers)} |")
     write_atomically(docs / "README.md", ("\n".join(lines) + "\n").encode())
@@ -72,17 +67,17 @@ def write_page(paper: Paper, docs: Path) -> None:
 
 
 def page(paper: Paper, docs: Path) -> str:
-    records = {one.name: published(paper, one) for one in paper.experiments}
+    verdicts = summarise([paper], docs)
     lines = [f"# {paper.title}", "", paper.citation, ""]
-    lines += [f"**{tally_text(paper)}**", ""]
+    lines += [f"**{tally_text(paper, verdicts)}**", ""]
     lines += [HOW_JUDGED, ""]
     lines += [f"- {note}" for note in paper.notes] + [""] * bool(paper.notes)
     lines += ["| experiment | place | state |", "|---|---|---|"]
     for one in paper.experiments:
-        state = state_text(one, records[one.name])
+        state = state_text(verdicts.get(paper.name, {}).get(one.name))
         lines.append(f"| [{one.title}](#{anchor(heading(one))}) | {one.where} | {state} |")
     for one in paper.experiments:
-        lines += ["", *section(paper, one, records[one.name], docs)]
+        lines += ["", *section(paper, one, stored_result(paper, one, docs), docs)]
     return "\n".join(lines) + "\n"
 
 
@@ -91,10 +86,10 @@ def section(paper: Paper, experiment: Experiment, stored: Record | None, docs: P
     setup = experiment.small
     lines += ["```sh", f"driftless reproduce {paper.name}/{experiment.name} --scale small", "```", ""]
     if stored and stored["runs"]:
-        lines += [f"{made(stored)}: {plural(stored['runs'], 'run')}, {plural(stored['seeds'], 'seed')}, "
-                  f"{duration(stored['seconds'])} of one core.", ""]  # fmt: skip
+        runs, seeds = plural(stored["runs"], "run"), plural(stored["seeds"], "seed")
+        lines += [f"{date_and_commit(stored)}: {runs}, {seeds}, {duration(stored['seconds'])} of one core.", ""]
     elif stored:
-        lines += [f"{made(stored)}.", ""]
+        lines += [f"{date_and_commit(stored)}.", ""]
     if setup and setup.reduced:
         lines += [f"**Reduced:** {setup.reduced}", ""]
     if stored and stored["cells"] and experiment.measure:
@@ -113,7 +108,10 @@ def claims_text(experiment: Experiment, stored: Record | None) -> list[str]:
     for claim in experiment.claims:
         finding = found.get(claim.name)
         verdict = finding["verdict"] if finding else "not run yet"
-        lines += [f"**{verdict.capitalize()}:** {claim.text}  ", f"Rule: {claim.rule}{share_text(claim.whole)}  "]
+        lines += [
+            f"**{verdict.capitalize()}:** {claim.text}  ",
+            f"Rule: {claim.rule}{share_text(claim.required_share)}  ",
+        ]
         if finding and finding["reason"]:
             lines += [f"Reason: {finding['reason']}."]
         if finding and finding["checks"]:
@@ -127,8 +125,8 @@ def claims_text(experiment: Experiment, stored: Record | None) -> list[str]:
     return lines
 
 
-def share_text(whole: float) -> str:
-    return "" if whole == 1 else f" ({100 * whole:g} % of the checks must hold.)"
+def share_text(required: float) -> str:
+    return "" if required == 1 else f" ({100 * required:g} % of the checks must hold.)"
 
 
 def number_table(experiment: Experiment, stored: Record) -> list[list[str]]:
@@ -181,7 +179,7 @@ def anchor(text: str) -> str:
     return kept.replace(" ", "-")
 
 
-def made(stored: Record) -> str:
+def date_and_commit(stored: Record) -> str:
     return f"{stored['date']}, commit `{(stored['commit'] or 'unknown')[:10]}`"
 
 
@@ -189,39 +187,44 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def tally(paper: Paper) -> Counter[str]:
+def tally(paper: Paper, verdicts: Verdicts) -> Counter[str]:
     """Verdicts of all claims of a paper, published or not."""
     counts: Counter[str] = Counter()
     for one in paper.experiments:
-        stored = published(paper, one)
-        found = {claim["name"]: claim["verdict"] for claim in stored["claims"]} if stored else {}
+        summary = verdicts.get(paper.name, {}).get(one.name)
+        found = summary["verdicts"] if summary else {}
         counts.update(found.get(claim.name, "not run yet") for claim in one.claims)
     return counts
 
 
-def tally_text(paper: Paper) -> str:
-    counts = tally(paper)
-    parts = [f"{counts[verdict]} {verdict}" for verdict in (*VERDICTS, "not run yet") if counts[verdict]]
-    return f"{plural(sum(counts.values()), 'claim')}: {', '.join(parts)}."
+def tally_text(paper: Paper, verdicts: Verdicts) -> str:
+    counts = tally(paper, verdicts)
+    return f"{plural(sum(counts.values()), 'claim')}: {counts_text(counts)}."
 
 
-def state_text(experiment: Experiment, stored: Record | None) -> str:
-    if stored is None:
+def counts_text(counts: Counter[str]) -> str:
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in (*VERDICTS, "not run yet") if counts[verdict])
+
+
+def state_text(summary: ExperimentVerdicts | None) -> str:
+    """Verdicts at small scale are the rule; another scale is named."""
+    if summary is None:
         return "not run yet"
-    counts = Counter(claim["verdict"] for claim in stored["claims"])
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+    scale = "" if summary["scale"] == "small" else f" ({summary['scale']} scale)"
+    return counts_text(Counter(summary["verdicts"].values())) + scale
 
 
-def papers_table(papers: Iterable[Paper]) -> Table:
+def papers_table(papers: Iterable[Paper], verdicts: Verdicts) -> Table:
     """`driftless list papers`."""
     table = Table(
         "experiment", "what", "data at paper scale", "published verdicts (small scale)", box=None, padding=(0, 1)
     )
     for paper in papers:
-        table.add_row(f"[bold]{paper.name}[/]", f"[bold]{paper.title}[/]", "", tally_text(paper))
+        table.add_row(f"[bold]{paper.name}[/]", f"[bold]{paper.title}[/]", "", tally_text(paper, verdicts))
         for one in paper.experiments:
+            state = state_text(verdicts.get(paper.name, {}).get(one.name))
             data = ", ".join(one.paper.data) if one.paper.cells else "none (computed)"
-            table.add_row(f"  {paper.name}/{one.name}", one.title, data, state_text(one, published(paper, one)))
+            table.add_row(f"  {paper.name}/{one.name}", one.title, data, state)
     return table
 
 
@@ -229,11 +232,11 @@ def rules_table(experiment: Experiment) -> Table:
     """What will be judged, shown before the run."""
     table = Table("claim", "rule", box=None, padding=(0, 1), title=experiment.title, title_justify="left")
     for claim in experiment.claims:
-        table.add_row(claim.text, claim.rule + share_text(claim.whole))
+        table.add_row(claim.text, claim.rule + share_text(claim.required_share))
     return table
 
 
-def numbers_rich(done: Reproduced) -> Table | None:
+def numbers_table(done: Reproduced) -> Table | None:
     stored = record(done)
     if not stored["cells"] or done.experiment.measure is None:
         return None
@@ -245,7 +248,7 @@ def numbers_rich(done: Reproduced) -> Table | None:
     return table
 
 
-def verdicts_rich(done: Reproduced) -> Table:
+def verdicts_table(done: Reproduced) -> Table:
     table = Table("verdict", "claim", "seen", box=None, padding=(0, 1))
     for finding in done.findings:
         held = sum(check.holds for check in finding.checks)

@@ -1,4 +1,4 @@
-"""Runs an experiment of a paper, measures its cells and judges its claims by the rules stated in the paper's file."""
+"""Runs an experiment of a paper, measures its cells and judges its claims by the rules stated with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from driftless import __version__
-from driftless import compare as comparing
+from driftless.compare import PLANNED, play, play_one
 from driftless.config.build import federation_of
 from driftless.config.resolution import Resolved, combine, to_toml
 from driftless.data import DATASETS
@@ -31,10 +31,10 @@ from driftless.reproduce.experiment import (
 )
 from driftless.reproduce.figure import draw
 from driftless.reproduce.outcome import Measure, Missing, Outcome, Result
-from driftless.runs import run as running
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun
 from driftless.runs.files import write_atomically, write_json
+from driftless.runs.run import commit, fingerprint
 
 RESULT, FIGURE = "result.json", "figure.png"
 PARTLY = 0.5
@@ -80,18 +80,18 @@ def reproduce(
     """Everything that ran before with the same settings, for whichever experiment, is used again."""
     folder = output / paper.name / experiment.name / scale
     setup = experiment.setup(scale)
-    reason = experiment.untestable if setup is None else absent(setup)
+    reason = experiment.untestable if setup is None else missing_data(setup)
     if setup is None or reason:
         findings = tuple(Finding(claim, "not testable here", reason=reason) for claim in experiment.claims)
-        return written(Reproduced(paper, experiment, scale, findings, None, folder))
+        return write_result(Reproduced(paper, experiment, scale, findings, None, folder))
     planned = plan(setup, output)
     write_plans(planned)
-    playing = play_here if scale == "smoke" else comparing.play
-    playing(list(dict.fromkeys(one.folder for one in planned)), progress, jobs)
+    play_all = play_here if scale == "smoke" else play
+    play_all(list(dict.fromkeys(one.folder for one in planned)), progress, jobs)
     values = experiment.study(**setup.options) if experiment.study else {}
     outcome = Outcome(experiment, setup, tuple(results(experiment.selection or experiment.measure, planned)), values)
     findings = tuple(judge(claim, outcome, scale) for claim in experiment.claims)
-    return written(Reproduced(paper, experiment, scale, findings, outcome, folder))
+    return write_result(Reproduced(paper, experiment, scale, findings, outcome, folder))
 
 
 def as_scale(text: str) -> Scale:
@@ -99,7 +99,7 @@ def as_scale(text: str) -> Scale:
     return next(scale for scale in SCALES if scale == text)
 
 
-def absent(setup: Setup) -> str:
+def missing_data(setup: Setup) -> str:
     """Why the data cannot be had; empty when they can."""
     first = {data_of(cell): cell for cell in reversed(setup.cells)}
     for name, cell in first.items():
@@ -120,14 +120,14 @@ def plan(setup: Setup, output: Path) -> list[Planned]:
             for seed in range(setup.seeds):
                 config = resolved(point, seed)
                 name = f"{config.config.data.name}-{config.config.algorithm.name}"
-                folder = output / "runs" / f"{name}-{running.fingerprint(config.config)[:12]}"
+                folder = output / "runs" / f"{name}-{fingerprint(config.config)[:12]}"
                 found.append(Planned(cell, point, config, folder))
     return found
 
 
 def resolved(settings: Settings, seed: int) -> Resolved:
-    # One thread each: two runs side by side are faster than one on two threads, and bits do not depend on the jobs.
-    return combine([("driftless", {"engine.threads": 1, "run.seed": seed}), ("the paper", dict(settings))])
+    # Several runs are played at once, each in one process.
+    return combine([("driftless", {"engine.workers": 1, "run.seed": seed}), ("the paper", dict(settings))])
 
 
 def total_rounds(planned: Sequence[Planned]) -> int:
@@ -138,7 +138,7 @@ def total_rounds(planned: Sequence[Planned]) -> int:
 def write_plans(planned: Sequence[Planned]) -> None:
     for one in planned:
         one.folder.mkdir(parents=True, exist_ok=True)
-        file = one.folder / comparing.PLANNED
+        file = one.folder / PLANNED
         if not file.exists():
             write_atomically(file, to_toml(one.resolved).encode())
 
@@ -154,7 +154,7 @@ def play_here(folders: Sequence[Path], progress: Callable[[int], object], jobs: 
             progress(done)
 
     for folder in folders:
-        comparing.play_one(folder, [Counted()])
+        play_one(folder, [Counted()])
 
 
 def results(selection: Measure | None, planned: Sequence[Planned]) -> Iterator[Result]:
@@ -190,12 +190,12 @@ def judge(claim: Claim, outcome: Outcome, scale: Scale) -> Finding:
     if not checks:
         return Finding(claim, "not testable here", reason="nothing that this scale runs bears on it")
     share = sum(check.holds for check in checks) / len(checks)
-    if share >= claim.whole - 1e-9:
+    if share >= claim.required_share - 1e-9:
         return Finding(claim, "reproduced", checks)
     return Finding(claim, "partly" if share >= PARTLY else "contradicted", checks)
 
 
-def written(done: Reproduced) -> Reproduced:
+def write_result(done: Reproduced) -> Reproduced:
     """result.json and figure.png in the experiment's folder."""
     done.folder.mkdir(parents=True, exist_ok=True)
     write_json(done.folder / RESULT, record(done))
@@ -212,7 +212,7 @@ def record(done: Reproduced) -> dict[str, Any]:
         "experiment": done.experiment.name,
         "scale": done.scale,
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "commit": running.commit(),
+        "commit": commit(),
         "driftless": __version__,
         "seeds": setup.seeds if setup else 0,
         "runs": len(all_runs(outcome)),

@@ -1,4 +1,4 @@
-"""FedGBO's Theorem 1 on quadratics: both sides of the bound, and the steps that its proof rests on."""
+"""Theorem 1 and Corollary 1: FedGBO with SGDm on quadratics whose constants are known."""
 
 from __future__ import annotations
 
@@ -25,48 +25,48 @@ from driftless.reproduce.outcome import Outcome, below
 from driftless.simulate import simulate
 
 
-class Seen(NamedTuple):
+class LocalMeans(NamedTuple):
     """Means over a client's local steps: of the gradients at x, and of the perturbation of equation (2)."""
 
     g: Vector
     e: Vector
 
 
-class SeenUpload(NamedTuple):
+class UploadWithMeans(NamedTuple):
     delta: Vector
-    seen: Seen
+    seen: LocalMeans
 
 
-class Watched(NamedTuple):
+class ServerWithMeans(NamedTuple):
     x: Vector
     statistics: Statistics
-    seen: Seen
+    seen: LocalMeans
 
 
 @dataclass(frozen=True)
-class WatchedFedGBO(FedGBO):
+class FedGBOWithMeans(FedGBO):
     """FedGBO that also reports g_t and e_t of the theory."""
 
     anchor_gradient: ClassVar[bool] = True
 
     def init_server(self, x, facts) -> Server:
-        return Watched(*super().init_server(x, facts), Seen(torch.zeros_like(x), torch.zeros_like(x)))
+        return ServerWithMeans(*super().init_server(x, facts), LocalMeans(torch.zeros_like(x), torch.zeros_like(x)))
 
     def broadcast(self, server):
         return Biased(server.x, server.statistics)
 
     def init_local(self, msg, client, r):
-        return Seen(torch.zeros_like(msg.x), torch.zeros_like(msg.x))
+        return LocalMeans(torch.zeros_like(msg.x), torch.zeros_like(msg.x))
 
     def direction(self, step, local, msg, client, r):
         d, _ = super().direction(step, local, msg, client, r)
-        return d, Seen(local.g + step.g_x, local.e + step.g - step.g_x)
+        return d, LocalMeans(local.g + step.g_x, local.e + step.g - step.g_x)
 
     def upload(self, y, local, msg, client, r):
-        return SeenUpload(y - msg.x, Seen(local.g / r.steps, local.e / r.steps)), client
+        return UploadWithMeans(y - msg.x, LocalMeans(local.g / r.steps, local.e / r.steps)), client
 
     def update(self, server, mean: Any, r) -> Server:
-        return Watched(*super().update(server, mean, r), mean.seen)
+        return ServerWithMeans(*super().update(server, mean, r), mean.seen)
 
 
 class Quadratics(NamedTuple):
@@ -132,8 +132,8 @@ def trace(problem: Quadratics, eta: float, beta: float, steps: int, rounds: int,
 
     local = LocalTraining(lr=eta / (steps * (1 - beta)), steps=steps, batch_size=problem.batch)
     simulate(
-        WatchedFedGBO(optimizer="sgdm", beta=beta), problem.federation, model, rounds=rounds, cohort=5, local=local,
-        seed=seed, engine="block", compile="off", threads=1, dtype=torch.float64, evaluate_every=0, on_round=on_round,
+        FedGBOWithMeans(optimizer="sgdm", beta=beta), problem.federation, model, rounds=rounds, cohort=5, local=local,
+        seed=seed, engine="block", dtype=torch.float64, evaluate_every=0, on_round=on_round,
     )  # fmt: skip
     return Trace(torch.stack(x), torch.stack([one.g for one in seen]), torch.stack([one.e for one in seen]))
 
@@ -165,7 +165,7 @@ def expected_gradient(problem: Quadratics, x: Tensor, beta: float) -> float:
     return float((weights * norms).sum() / weights.sum())
 
 
-def theorem_1(L: float, at: Bounds, gap: float, eta: float, beta: float, steps: int, T: int) -> float:
+def theorem_1_bound(L: float, at: Bounds, gap: float, eta: float, beta: float, steps: int, T: int) -> float:
     """The right side of (6), with B = 1: U is 1-Lipschitz in g."""
     shorter = T - beta / (1 - beta)
     Y = drift_constant(L, at, steps)
@@ -179,7 +179,7 @@ def drift_constant(L: float, at: Bounds, steps: int) -> float:
     return 18 * L**2 * (at.R2 + at.G2 + at.sigma2 / steps)
 
 
-def corollary_1(L: float, at: Bounds, gap: float, C: float, beta: float, steps: int, T: int) -> float:
+def corollary_1_bound(L: float, at: Bounds, gap: float, C: float, beta: float, steps: int, T: int) -> float:
     """The right side of (7)."""
     Z = 4 * C**2 * (1 - beta) ** 2 * drift_constant(L, at, steps)
     return gap / (C * T**0.5) + 4 * C * L * (1 + beta) * (at.R2 + Z / T) / ((1 - beta) * T**0.5) + Z / T
@@ -209,7 +209,7 @@ def study_theorem(
             "data": title, "beta": beta, "K": K, "eta L": scaled,
             "mismatch": max(float((perturbed(run, eta, beta) - run.x).abs().max()) for run in runs),
             "measured": float(np.mean([expected_gradient(problem, run.x, beta) for run in runs])),
-            "bound": theorem_1(L, at, gap, eta, beta, K, rounds),
+            "bound": theorem_1_bound(L, at, gap, eta, beta, K, rounds),
             "trivial": at.R2,
             "drift": e2,
             "drift bound": L**2 * eta**2 * (g2 + at.G2 + at.sigma2 / K),
@@ -229,7 +229,7 @@ def study_corollary(seeds: int, long: Sequence[int], beta: float = 0.9, K: int =
         at = bounds(problem, torch.cat([run.x[:-1] for run in runs]))
         gap = problem.loss(runs[0].x[0]) - problem.loss(optimum(problem.federation))
         measured = float(np.mean([expected_gradient(problem, run.x, beta) for run in runs]))
-        found_rates.append({"T": T, "measured": measured, "bound": corollary_1(L, at, gap, C, beta, K, T)})
+        found_rates.append({"T": T, "measured": measured, "bound": corollary_1_bound(L, at, gap, C, beta, K, T)})
     return found_rates
 
 
@@ -293,8 +293,8 @@ def theorem_figure(outcome: Outcome) -> list[Panel]:
     return [*panels, Panel(title, "T", "mean squared gradient", lines, log_x=True, log_y=True, marks=True)]
 
 
-THEOREM_OPTIONS = {"rounds": 150, "seeds": 2, "steps": [1, 5, 20], "etas": [0.003, 0.03, 0.3], "long": [100, 400, 1600]}
-THEOREM = Experiment(
+OPTIONS = {"rounds": 150, "seeds": 2, "steps": [1, 5, 20], "etas": [0.003, 0.03, 0.3], "long": [100, 400, 1600]}
+THEOREM_1 = Experiment(
     name="theorem-1",
     title="Convergence bound on quadratics",
     where="Theorem 1, section 3",
@@ -302,8 +302,8 @@ THEOREM = Experiment(
     "gradient. Checked in double precision on 20 quadratics of 5 dimensions, 5 of them a round, with K = 1, 5, 20 and "
     "three step sizes; the constants L, R, G, σ are computed, R, G and σ over the points visited, which is as small as "
     "they can be.",
-    paper=Setup(options=THEOREM_OPTIONS),
-    small=Setup(options=THEOREM_OPTIONS),
+    paper=Setup(options=OPTIONS),
+    small=Setup(options=OPTIONS),
     claims=(
         Claim(
             "perturbed-sgdm",
@@ -344,5 +344,5 @@ THEOREM = Experiment(
     ),
     figure=theorem_figure,
     study=study_theorem,
-    brief={"rounds": 12, "seeds": 1, "steps": [2], "etas": [0.03], "long": [12]},
+    smoke_options={"rounds": 12, "seeds": 1, "steps": [2], "etas": [0.03], "long": [12]},
 )

@@ -1,0 +1,127 @@
+"""Figure 42: local steps against cohort size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from driftless.papers.large_cohort.measures import ACCURACY
+from driftless.papers.large_cohort.settings import PAPER_TASKS, SMALL_TASKS, Task, run_settings
+from driftless.reproduce.experiment import Cell, Check, Claim, Experiment, Setup
+from driftless.reproduce.figure import Heat
+from driftless.reproduce.outcome import Measure, Outcome, above, below
+
+GRID_TARGET = 0.7
+GRID_ROUNDS_TO = Measure(
+    f"rounds to {100 * GRID_TARGET:g} % test accuracy", lambda r: r.reach(GRID_TARGET), better="low", digits=0
+)
+
+
+def step_cells(task: Task, cohorts: Sequence[int], steps: Sequence[int], more: Mapping[str, Any]) -> tuple[Cell, ...]:
+    own = {**run_settings(task, "FedAvg", task.reference), "local.batch_size": 1, **more}
+    del own["local.epochs"]
+    return tuple(
+        Cell({"cohort": cohort, "steps": number}, {**own, "run.cohort": cohort, "local.steps": number})
+        for cohort in cohorts
+        for number in steps
+    )
+
+
+def step_grid(outcome: Outcome, measure: Measure) -> tuple[list[int], list[int], list[list[float]]]:
+    """Cohorts, steps, and the measure of each."""
+    cohorts, steps = ([int(value) for value in outcome.places(name)] for name in ("cohort", "steps"))
+    return cohorts, steps, [[measure(outcome.one(cohort=c, steps=s)).mean for s in steps] for c in cohorts]
+
+
+def step_heats(outcome: Outcome) -> list[Heat]:
+    found = []
+    for measure in (GRID_ROUNDS_TO, ACCURACY):
+        cohorts, steps, values = step_grid(outcome, measure)
+        found.append(
+            Heat(measure.title, "local steps", "cohort", [str(s) for s in steps], [str(c) for c in cohorts], values)
+        )
+    return found
+
+
+def steps_speed_up(outcome: Outcome) -> Iterable[Check]:
+    cohorts, steps, values = step_grid(outcome, GRID_ROUNDS_TO)
+    for cohort, row in zip(cohorts, values, strict=True):
+        best = min(range(len(row)), key=row.__getitem__)
+        yield Check(
+            f"M = {cohort}: {row[0]:g} rounds with one step, {row[best]:g} with {steps[best]}", row[best] < row[0]
+        )
+
+
+def steps_overdone(outcome: Outcome) -> Iterable[Check]:
+    cohorts, steps, values = step_grid(outcome, ACCURACY)
+    for cohort, row in zip(cohorts, values, strict=True):
+        yield below(
+            f"M = {cohort}: accuracy with {steps[-1]} steps against the best number", row[-1], max(row), by=1, unit=" %"
+        )
+
+
+def all_cohorts_converge(outcome: Outcome) -> Iterable[Check]:
+    cohorts, steps, values = step_grid(outcome, GRID_ROUNDS_TO)
+    for place, number_of_steps in enumerate(steps):
+        reached = [cohort for cohort, row in zip(cohorts, values, strict=True) if math.isfinite(row[place])]
+        text = f"{number_of_steps} steps: reached with {len(reached)} of {len(cohorts)} cohort sizes"
+        yield Check(text, len(reached) in (0, len(cohorts)))
+
+
+def steps_matter_more(outcome: Outcome) -> Iterable[Check]:
+    _, _, values = step_grid(outcome, ACCURACY)
+    table = np.asarray(values)
+    by_steps, by_size = float(np.median(np.ptp(table, axis=1))), float(np.median(np.ptp(table, axis=0)))
+    yield above(
+        "median range of accuracy over the steps against that over the cohorts", by_steps, by_size, unit=" points"
+    )
+
+
+POWERS = tuple(2**i for i in range(11))
+FIGURE_42 = Experiment(
+    name="figure-42",
+    title="Local steps against cohort size",
+    where="Figure 42, appendix B.10",
+    about="FedAvg on EMNIST with batches of one example: rounds to 70 % and final accuracy for 1 to 256 local steps "
+    "and cohorts of 16 to 1,024. Along a diagonal a round processes equally many examples.",
+    paper=Setup(step_cells(PAPER_TASKS["EMNIST"], POWERS[4:], POWERS[:9], {}), seeds=5),
+    small=Setup(
+        step_cells(SMALL_TASKS["Fashion-MNIST"], (16, 64, 256), (1, 4, 16, 64),
+                   {"model.name": "logistic", "local.lr": 0.01, "run.rounds": 30, "run.evaluate_every": 1}),
+        reduced="Fashion-MNIST with logistic regression instead of EMNIST with a CNN, client learning rate 0.01, "
+        "steps 1 to 64, cohorts of 16, 64 and 256, 30 rounds, one seed.",
+    ),
+    measure=ACCURACY,
+    columns="steps",
+    claims=(
+        Claim(
+            "steps-accelerate",
+            "With a fixed cohort, more local steps speed up convergence.",
+            "For each cohort size, some number of steps above one reaches 70 % in fewer rounds than one step.",
+            steps_speed_up,
+        ),
+        Claim(
+            "too-many-steps",
+            "... but only up to a point: too many steps ruin the result.",
+            "For each cohort size, the accuracy with the most steps is more than 1 point below the best.",
+            steps_overdone,
+        ),
+        Claim(
+            "all-cohorts",
+            "If a number of steps converges for one cohort size, it does for all.",
+            "Each number of steps reaches 70 % with all cohort sizes or with none.",
+            all_cohorts_converge,
+        ),
+        Claim(
+            "steps-over-cohort",
+            "The number of local steps matters more for the final accuracy than the cohort size.",
+            "The median over cohorts of the range of accuracies over the steps exceeds the median over steps of the "
+            "range over the cohorts.",
+            steps_matter_more,
+        ),
+    ),
+    figure=step_heats,
+)  # fmt: skip

@@ -1,0 +1,32 @@
+"""What holds for the experiments of every paper."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from driftless.errors import InputError
+from driftless.papers import PAPERS, Paper, chosen
+from driftless.reproduce.runner import plan
+
+
+def test_a_paper_or_an_experiment_that_does_not_exist_is_named_with_the_nearest():
+    assert [one.name for _, one in chosen(["adabest/figure-1"])] == ["figure-1"]
+    assert len(chosen(["adabest"])) == len(PAPERS["adabest"].experiments)
+    with pytest.raises(InputError, match="adabest"):
+        chosen(["adabset"])
+    with pytest.raises(InputError, match="figure-1"):
+        chosen(["adabest/figur-1"])
+
+
+@pytest.mark.parametrize("paper", PAPERS.values(), ids=list(PAPERS))
+def test_the_settings_of_every_cell_at_every_scale_are_valid(paper: Paper, tmp_path: Path):
+    for one in paper.experiments:
+        for scale in ("paper", "small"):
+            setup = one.setup(scale)
+            if setup:
+                setup = replace(setup, seeds=1)
+                assert len(plan(setup, tmp_path)) == sum(len(c.candidates) for c in setup.cells)
+                assert len({tuple(c.at.items()) for c in setup.cells}) == len(setup.cells)
