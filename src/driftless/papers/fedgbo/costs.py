@@ -18,7 +18,7 @@ from driftless.algorithm import Algorithm
 from driftless.algorithms import MFL, AdaptiveFedOpt, FedAvg, FedGBO, MimeLite
 from driftless.cost import Counting, vectors
 from driftless.models import MODELS
-from driftless.models.task import Task
+from driftless.models import task as data_task
 from driftless.papers.fedgbo.settings import TABLE_3
 from driftless.reproduce.costs import CostCell, P, Reasons, cost_cells, explained, rehearse
 from driftless.reproduce.published import published
@@ -60,7 +60,7 @@ class Task(NamedTuple):
 
 def task_of(name: str, model: str, example: Tensor) -> Task:
     facts = TABLE_3[name]
-    module = MODELS[model](Task(tuple(example.shape[1:]), facts["classes"], ()))
+    module = MODELS[model](data_task.Task(tuple(example.shape[1:]), facts["classes"], ()))
     return Task(module, example, facts["batch_size"], facts["examples_per_client"])
 
 
