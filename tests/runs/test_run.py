@@ -54,7 +54,8 @@ def strict(text: str) -> Any:
 def test_a_run_leaves_its_configuration_environment_metrics_events_checkpoint_and_result(tmp_path):
     start(tmp_path / "run", "algorithm=adabest", "seed=3")
     names = {path.name for path in (tmp_path / "run").iterdir()}
-    expected = {"config.toml", "environment.json", "metrics.jsonl", "events.jsonl", "checkpoint", "result.json"}
+    expected = {"config.toml", "environment.json", "federation.json", "metrics.jsonl", "events.jsonl", "checkpoint"}
+    expected |= {"result.json"}
     assert expected <= names <= expected | {"lock"}
 
 
@@ -206,7 +207,7 @@ def test_an_old_run_is_set_aside_under_a_name_that_is_free(tmp_path):
     assert running.set_aside(tmp_path / "run") is None
 
 
-@pytest.mark.parametrize("file", ["config.toml", "metrics.jsonl", "environment.json", "result.json"])
+@pytest.mark.parametrize("file", ["config.toml", "metrics.jsonl", "environment.json", "federation.json", "result.json"])
 def test_a_file_of_the_user_in_the_output_folder_is_not_overwritten(tmp_path: Path, file: str):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / file).write_text("# my own\n")
