@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 import driftless
 from driftless.config.resolution import resolve
 from driftless.errors import InputError
-from driftless.runs import run as running
 from driftless.runs.callbacks import Callback
-from driftless.runs.directory import StoredRun, find_runs, read_run
+from driftless.runs.directory import StoredRun, default_directory, find_runs, read_run, set_aside
 from driftless.runs.metrics import stop_reason
 from driftless.runs.run import Interrupted
+from driftless.runs.run import resume as resume_run
+from driftless.runs.run import start as start_run
 from runs.runs import (
     DIVERGING,
     AfterRound,
@@ -61,7 +62,7 @@ def test_a_run_leaves_its_configuration_environment_metrics_events_checkpoint_an
 
 def test_the_stored_configuration_is_the_resolved_one_with_what_was_decided_at_the_start(tmp_path):
     resolved = small("algorithm=adabest", "engine=auto", "seed=3")
-    stored = running.start(resolved, tmp_path / "run")
+    stored = start_run(resolved, tmp_path / "run")
     engine = stored.config.engine
     assert engine.kind in ("block", "single")
     assert engine.block_size == (5 if engine.kind == "block" else 1)
@@ -199,12 +200,12 @@ def test_an_old_run_is_set_aside_under_a_name_that_is_free(tmp_path):
     for name in ("run.old", "run.old-2", "run.old-3"):
         start(tmp_path / "run", "rounds=1")
         before = contents(tmp_path / "run")
-        assert running.set_aside(tmp_path / "run") == tmp_path / name
+        assert set_aside(tmp_path / "run") == tmp_path / name
         kept = contents(tmp_path / name)
         assert {file: kept[file] for file in before if file != "lock"} == {
             f: c for f, c in before.items() if f != "lock"
         }
-    assert running.set_aside(tmp_path / "run") is None
+    assert set_aside(tmp_path / "run") is None
 
 
 @pytest.mark.parametrize("file", ["config.toml", "metrics.jsonl", "environment.json", "federation.json", "result.json"])
@@ -225,9 +226,9 @@ def test_a_mistake_is_found_before_anything_is_written(tmp_path):
 def test_default_directories_say_what_they_hold_and_are_never_used_twice(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = small("algorithm=adabest", "seed=3").config
-    assert running.default_directory(config) == Path("runs/digits-adabest-seed3")
+    assert default_directory(config) == Path("runs/digits-adabest-seed3")
     Path("runs/digits-adabest-seed3").mkdir(parents=True)
-    assert running.default_directory(config) == Path("runs/digits-adabest-seed3-2")
+    assert default_directory(config) == Path("runs/digits-adabest-seed3-2")
 
 
 # One process at a time
@@ -238,7 +239,7 @@ def test_two_processes_cannot_write_the_same_run_and_a_killed_one_leaves_no_lock
     changes = words("rounds=2000", f"output={run}", "epochs=5")
     with process("run", *changes, "--quiet") as holder:
         wait_until(lambda: lines(run) >= 3, holder)
-        for attempt in (lambda: resume(run), lambda: running.set_aside(run)):
+        for attempt in (lambda: resume(run), lambda: set_aside(run)):
             with pytest.raises(InputError, match=rf"another process \(pid {holder.pid}\) is writing the run"):
                 attempt()
         with pytest.raises(InputError, match="has not ended"):
@@ -263,7 +264,7 @@ def test_a_run_cannot_be_resumed_twice_within_one_process_either(tmp_path):
                 resume(tmp_path / "run")
             refused.append(str(caught.value))
 
-    running.resume(tmp_path / "run", [Again()])
+    resume_run(tmp_path / "run", [Again()])
     assert len(refused) == 5
     assert "is writing the run" in refused[0]
 
@@ -284,7 +285,7 @@ def test_an_interrupt_stops_after_the_round_and_saves_it(tmp_path: Path, number:
     assert (run / "checkpoint" / "manifest-00000004.json").exists()
     assert not (run / "result.json").exists()
     heard = Records()
-    running.resume(run, [heard])
+    resume_run(run, [heard])
     assert heard.first_rounds == [5]
     start(tmp_path / "whole", "algorithm=scaffold")
     assert_same_run(tmp_path / "whole", run)

@@ -23,8 +23,8 @@ from driftless.config import build
 from driftless.config.resolution import resolve
 from driftless.errors import InputError
 from driftless.report.search_plot import draw_parameter, write_search_plot
-from driftless.runs import run as running
 from driftless.runs.directory import StoredRun, find_runs
+from driftless.runs.run import start as start_run
 from driftless.tune import plan as search_plan
 from driftless.tune import search as tune
 from driftless.tune.space import Choices, Range
@@ -197,7 +197,7 @@ def test_best_toml_repeats_the_best_trial_exactly(tmp_path: Path):
     outcome = search(tmp_path / "a", "trials=4", "algorithm=adabest", "engine=auto")
     assert outcome.best is not None
     resolved = resolve(tmp_path / "a" / "best.toml", [])
-    again = running.start(resolved, tmp_path / "again")
+    again = start_run(resolved, tmp_path / "again")
     assert tune.objective(again.rows, outcome.plan) == outcome.best.value
     assert max(trial.value or 0 for trial in outcome.trials) == outcome.best.value
     assert len(find_runs([tmp_path / "a"])) == 4
