@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
@@ -13,6 +15,7 @@ from driftless.config.resolution import SECTIONS, resolve
 from driftless.config.sections import Section
 from driftless.errors import InputError
 
+DOCS = Path(__file__).parents[2] / "docs"
 DERIVED = {"local": LocalTraining, "server": ServerSchedule, "engine": type(build.engine_of(resolve(None, []).config))}
 
 
@@ -61,3 +64,10 @@ def test_a_setting_of_an_earlier_version_is_ignored_where_it_did_what_is_done_no
     file.write_text('[engine]\nturbo = "on"\n')
     with pytest.raises(InputError, match="unknown key of section 'engine' 'turbo'"):
         resolve(file, [])
+
+
+def test_every_setting_is_in_the_documentation():
+    text = "".join((DOCS / page).read_text(encoding="utf-8") for page in ("experiments.md", "speed.md"))
+    named = {word for code in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"\w+", code)}
+    missing = [f"{part}.{key}" for part, model in SECTIONS.items() for key in model.model_fields if key not in named]
+    assert not missing, f"name these in docs/experiments.md or docs/speed.md: {missing}"
