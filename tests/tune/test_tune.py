@@ -250,6 +250,16 @@ def test_a_folder_of_another_search_is_refused_and_more_trials_continue(tmp_path
         search(tmp_path / "b", LR)
 
 
+def test_the_engine_does_not_make_another_search_but_its_precision_does():
+    """Earlier versions wrote into the plan what the engine had decided; a setting they did not have has its default."""
+    here = search_plan.identity(tune.plan(None, tiny(LR, "engine=auto")))
+    there = {**here, "engine.kind": "single", "engine.threads": 1, "engine.compile": "off", "engine.block_size": 1}
+    del there["local.augment"]
+    assert search_plan.differences(there, here) == []
+    assert search_plan.differences({**there, "engine.dtype": "float64"}, here) == ["engine.dtype"]
+    assert search_plan.differences({**there, "local.lr_decay": 0.9}, here) == ["local.lr_decay"]
+
+
 def test_ctrl_c_leaves_a_search_that_goes_on_where_it_was(tmp_path: Path):
     plan = tune.plan(None, tiny(LR, "trials=3", "sampler=grid"))
 
