@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 
-from driftless import compare as comparing
-from driftless.compare import plan, prepare_folder
+from driftless.compare import execute, plan, prepare_folder, read_comparison
 from driftless.config.build import simulation_of
 from driftless.config.resolution import to_toml
-from driftless.engine import choose
 from driftless.errors import InputError
-from driftless.runs import run as running
+from driftless.runs.run import start
 from runs.runs import assert_same_run, command, lines, process, timeless, wait_until, words
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.toml"
+EXAMPLE = Path(__file__).parents[1] / "examples" / "digits.toml"
 NAMES = ["fedavg", "scaffold"]
 SETTINGS = [*words("rounds=10", "epochs=3", "batch_size=20", "checkpoint_every=4"), "seeds=2"]
 """Runs of 20 ms a round: long enough to be interrupted."""
@@ -50,9 +48,10 @@ def test_the_runs_are_algorithms_times_seeds_from_the_first_seed():
     assert len(plan(["fedavg"], None, words()).runs) == 3
 
 
-def test_every_run_has_one_thread_so_that_the_jobs_do_not_change_the_bits():
-    assert all(run.config.engine.threads == 1 for run in plan(NAMES, None, words()).runs.values())
-    assert plan(["fedavg"], None, words("threads=2")).runs["fedavg/seed-0"].config.engine.threads == 2
+def test_every_run_has_one_process_unless_the_user_wants_more():
+    assert all(run.config.engine.workers == 1 for run in plan(NAMES, None, words()).runs.values())
+    assert plan(NAMES, None, words()).runs["fedavg/seed-0"].source["engine.workers"] == "the comparison"
+    assert plan(["fedavg"], None, words("workers=2")).runs["fedavg/seed-0"].config.engine.workers == 2
 
 
 TABLE = """
@@ -197,7 +196,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
 def test_the_plan_of_a_folder_reads_back_as_it_was(tmp_path):
     comparison = plan(NAMES, None, [*SETTINGS, "target=0.7"])
     prepare_folder(comparison, tmp_path / "compared")
-    stored = comparing.read_comparison(tmp_path / "compared")
+    stored = read_comparison(tmp_path / "compared")
     assert stored.target == 0.7
     assert {n: r.config for n, r in stored.runs.items()} == {n: r.config for n, r in comparison.runs.items()}
 
@@ -212,20 +211,20 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     comparison = plan(NAMES, None, SETTINGS)
     prepare_folder(comparison, folder)
     for name, resolved in comparison.runs.items():
-        running.start(resolved, folder / name)
+        start(resolved, folder / name)
     return folder
 
 
 def assert_same_comparison(one: Path, other: Path) -> None:
-    runs = list(comparing.read_comparison(one).runs)
-    assert runs == list(comparing.read_comparison(other).runs)
+    runs = list(read_comparison(one).runs)
+    assert runs == list(read_comparison(other).runs)
     for name in runs:
         assert_same_run(one / name, other / name)
 
 
 def test_two_jobs_give_the_results_of_one_run_after_the_other(tmp_path, reference):
     heard: list[int] = []
-    runs = comparing.execute(plan(NAMES, None, SETTINGS), tmp_path / "compared", heard.append, 2)
+    runs = execute(plan(NAMES, None, SETTINGS), tmp_path / "compared", heard.append, 2)
     assert [run.path.parent.name for run in runs] == ["fedavg", "fedavg", "scaffold", "scaffold"]
     assert heard == sorted(heard)
     assert heard[-1] == 40
@@ -234,6 +233,13 @@ def test_two_jobs_give_the_results_of_one_run_after_the_other(tmp_path, referenc
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_one_job_runs_in_this_process_and_gives_the_same(tmp_path, reference):
+    progress: list[int] = []
+    execute(plan(NAMES, None, SETTINGS), tmp_path / "compared", progress.append, 1)
+    assert progress == [*range(1, 41), 40]
+    assert_same_comparison(reference, tmp_path / "compared")
 
 
 def test_a_finished_comparison_is_shown_and_not_run_again(reference, monkeypatch, capsys):
@@ -264,10 +270,13 @@ def test_jobs_are_at_least_one(reference, monkeypatch, capsys, jobs):
         assert "Traceback" not in ended.err
 
 
-def test_ctrl_c_saves_all_runs_and_the_whole_is_resumed_to_the_same_bits(tmp_path, reference, monkeypatch, capsys):
-    """The signal goes to the workers, too, as it does in a terminal."""
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_saves_all_runs_and_the_whole_is_resumed_to_the_same_bits(
+    tmp_path, reference, monkeypatch, capsys, jobs
+):
+    """The signal goes to the processes of the jobs, too, as it does in a terminal."""
     folder = tmp_path / "compared"
-    with process("compare", *NAMES, *SETTINGS, f"output={folder}", "--jobs", "1") as child:
+    with process("compare", *NAMES, *SETTINGS, f"output={folder}", "--jobs", jobs) as child:
         first = folder / "fedavg" / "seed-0"
         wait_until(lambda: lines(first) >= 3, child)
         os.killpg(child.pid, signal.SIGINT)
@@ -275,11 +284,7 @@ def test_ctrl_c_saves_all_runs_and_the_whole_is_resumed_to_the_same_bits(tmp_pat
     assert child.returncode == 130
     assert f"continue with: driftless resume {folder}" in err
     assert "Traceback" not in err
-    begun = [
-        folder / name
-        for name in list(comparing.read_comparison(folder).runs)
-        if (folder / name / "config.toml").exists()
-    ]
+    begun = [folder / name for name in list(read_comparison(folder).runs) if (folder / name / "config.toml").exists()]
     unfinished = [run for run in begun if not (run / "result.json").exists()]
     for run in unfinished:
         assert (run / "checkpoint" / f"manifest-{lines(run):08d}.json").exists() or lines(run) == 0
@@ -291,7 +296,7 @@ def test_ctrl_c_saves_all_runs_and_the_whole_is_resumed_to_the_same_bits(tmp_pat
 
 def test_ctrl_c_while_the_workers_are_still_starting_prints_no_traceback(tmp_path):
     folder = tmp_path / "compared"
-    with process("compare", *NAMES, *SETTINGS, f"output={folder}", "--jobs", "1", "--quiet") as child:
+    with process("compare", *NAMES, *SETTINGS, f"output={folder}", "--jobs", "2", "--quiet") as child:
         wait_until(lambda: a_worker_imports_torch(child.pid), child)
         os.killpg(child.pid, signal.SIGINT)
         _, err = child.communicate(timeout=60)
@@ -314,7 +319,7 @@ def test_a_killed_comparison_leaves_no_process_and_is_resumed_to_the_same_bits(
     tmp_path, reference, monkeypatch, capsys
 ):
     folder = tmp_path / "compared"
-    with process("compare", *NAMES, *SETTINGS, f"output={folder}", "--jobs", "1", "--quiet") as child:
+    with process("compare", *NAMES, *SETTINGS, f"output={folder}", "--jobs", "2", "--quiet") as child:
         wait_until(lambda: lines(folder / "fedavg" / "seed-0") >= 3, child)
         child.send_signal(signal.SIGKILL)
         child.wait(timeout=30)
@@ -339,12 +344,12 @@ def test_a_run_that_cannot_be_resumed_stops_the_comparison_with_its_error(tmp_pa
     comparison = plan(["fedavg"], None, [*words("rounds=2"), "seeds=1"])
     run = tmp_path / "compared" / "fedavg" / "seed-0"
     prepare_folder(comparison, tmp_path / "compared")
-    running.start(comparison.runs["fedavg/seed-0"], run)
+    start(comparison.runs["fedavg/seed-0"], run)
     (run / "result.json").unlink()
     for file in (run / "checkpoint").glob("server-*"):
         file.write_bytes(b"damaged")
     with pytest.raises(InputError, match="no checkpoint in"):
-        comparing.execute(comparison, tmp_path / "compared", lambda _: None, 1)
+        execute(comparison, tmp_path / "compared", lambda _: None, 1)
 
 
 def test_a_run_that_diverges_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
@@ -381,20 +386,27 @@ def test_a_planned_run_says_where_its_settings_came_from(tmp_path):
 
 
 def test_the_runs_of_the_reference_have_results(reference):
-    assert all(
-        b'"finished"' in timeless(reference / n / "result.json")
-        for n in list(comparing.read_comparison(reference).runs)
-    )
+    assert all(b'"finished"' in timeless(reference / n / "result.json") for n in list(read_comparison(reference).runs))
 
 
-def test_an_engine_that_would_be_measured_otherwise_the_second_time_is_still_the_same_comparison(tmp_path, monkeypatch):
+def test_a_plan_leaves_to_each_run_what_the_engine_decides(tmp_path):
+    comparison = plan(["fedavg"], None, ["rounds=2", "seeds=1"])
+    assert comparison.runs["fedavg/seed-0"].config.engine.kind == "auto"
+    (stored,) = execute(comparison, tmp_path / "compared", lambda _: None, 1)
+    assert stored.config.engine.kind in ("single", "block")
+    assert "# decided at the start" in (stored.path / "config.toml").read_text()
+
+
+def test_a_folder_whose_plan_has_decided_what_is_now_left_open_is_the_same_comparison(tmp_path):
+    """As earlier versions planned: the engine was measured once for all seeds."""
     folder, settings = tmp_path / "compared", ["rounds=2", "seeds=1"]
-    monkeypatch.setattr(choose, "measure", lambda *_: choose.Measured("block", 1, 1e-3))
-    first = plan(["fedavg"], None, [*settings, "engine=auto"])
-    prepare_folder(first, folder)
-    monkeypatch.setattr(choose, "measure", lambda *_: choose.Measured("single", 1, 1e-3))
-    second = plan(["fedavg"], None, [*settings, "engine=auto"])
-    assert first.runs["fedavg/seed-0"].config != second.runs["fedavg/seed-0"].config
-    prepare_folder(second, folder)
-    with pytest.raises(InputError, match="other settings"):
-        prepare_folder(plan(["fedavg"], None, [*settings, "engine=single"]), folder)
+    decided = ["engine=block", "block_size=5", "threads=1", "evaluate_every=1"]
+    prepare_folder(plan(["fedavg"], None, [*settings, *decided]), folder)
+    before = contents(folder)
+    prepare_folder(plan(["fedavg"], None, settings), folder)
+    assert contents(folder) == before
+    for other in ("engine=single", "dtype=float64", "evaluate_every=2", "lr=0.2"):
+        with pytest.raises(InputError, match="other settings"):
+            prepare_folder(plan(["fedavg"], None, [*settings, other]), folder)
+    (stored,) = execute(read_comparison(folder), folder, lambda _: None, 1)
+    assert (stored.config.engine.kind, stored.config.engine.block_size) == ("block", 5)

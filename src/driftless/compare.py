@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-import time
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, StrictInt, ValidationError
+from pydantic import Field, StrictInt, ValidationError
 
 from driftless.config.build import simulation_of
 from driftless.config.resolution import (
     Resolved,
     Values,
     combine,
+    flat,
     flatten,
     full_key,
     parse_overrides,
@@ -29,25 +25,20 @@ from driftless.config.resolution import (
     to_toml,
     with_values,
 )
-from driftless.config.sections import Section
+from driftless.config.sections import Config, Engine, Section
 from driftless.config.user_code import algorithm_class
-from driftless.engine.history import Record
-from driftless.engine.simulation import Simulation
 from driftless.errors import InputError, unknown
-from driftless.runs import run as running
-from driftless.runs.callbacks import Callback
-from driftless.runs.directory import StoredRun, is_run, read_json
-from driftless.runs.files import write_atomically, write_json
-from driftless.runs.jobs import ctrl_c_is_ours, end_with_parent
+from driftless.runs.directory import PLANNED, StoredRun, command, refuse_file
+from driftless.runs.files import read_json, write_atomically, write_json
+from driftless.runs.jobs import play
 
 COMPARISON = "comparison.json"
-PLANNED = "planned.toml"
+ENGINE_DECIDES = {f"engine.{name}" for name in Engine.model_fields if name != "dtype"} | {"run.evaluate_every"}
+"""Settings that are decided when a run starts where the user leaves them open."""
 
 
-class Compare(Section):
+class Compare(Section, strict=False, frozen=True):
     """The `[compare]` table of a configuration file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
 
     algorithms: tuple[str, ...] = ()
     seeds: StrictInt = Field(default=3, ge=1)
@@ -87,7 +78,7 @@ def plan(algorithms: Sequence[str], file: Path | None, overrides: Iterable[str])
     output: str | None = None
     for name in names:
         resolved = config_of(name, base, options.settings.get(name, {}), run_overrides, file)
-        resolved = with_engine(resolved, simulation_of(resolved.config))
+        _ = simulation_of(resolved.config).decision  # raises if anything does not fit
         first, output = resolved.config.run.seed, resolved.config.run.output
         for seed in range(first, first + options.seeds):
             runs[f"{folder_name(name)}/seed-{seed}"] = with_seed(resolved, seed)
@@ -100,14 +91,9 @@ def config_of(name: str, base: Values, settings: dict[str, Any], overrides: list
     if "algorithm.name" in given:
         raise InputError("algorithm=... is for one run; a comparison takes names: driftless compare fedavg scaffold.")
     where = f"compare.settings.{name} of {file}" if settings else "the comparison"
-    # One thread each: two runs side by side are faster than one on two threads, and bits do not depend on the jobs.
-    layers = [("the comparison", {"engine.threads": 1}), (str(file), base), (where, tuned), ("command line", given)]
+    # One process each: several runs side by side are faster than one run in several processes.
+    layers = [("the comparison", {"engine.workers": 1}), (str(file), base), (where, tuned), ("command line", given)]
     return combine(layers)
-
-
-def with_engine(resolved: Resolved, simulation: Simulation) -> Resolved:
-    """What is left open is decided here, once for all seeds: runs that measured for themselves might disagree."""
-    return running.settle(resolved, simulation)
 
 
 def with_seed(resolved: Resolved, seed: int) -> Resolved:
@@ -166,12 +152,12 @@ def folder_name(algorithm: str) -> str:
 
 def prepare_folder(comparison: Comparison, folder: Path) -> None:
     """Write the plan down, so that the whole can be resumed; an existing folder must hold the same plan."""
-    running.refuse_file(folder)
+    refuse_file(folder)
     if is_comparison(folder):
         if not same_plan(comparison, read_comparison(folder)):
             raise InputError(
                 f"'{folder}' holds a comparison with other settings; choose another output, "
-                f"or continue that one with: {running.command('resume', folder)}"
+                f"or continue that one with: {command('resume', folder)}"
             )
         return
     planned = {name: to_toml(resolved) for name, resolved in comparison.runs.items()}
@@ -187,16 +173,17 @@ def prepare_folder(comparison: Comparison, folder: Path) -> None:
 
 
 def same_plan(comparison: Comparison, stored: Comparison) -> bool:
-    if list(comparison.runs) != list(stored.runs):
-        return False
-    pairs = [(with_decisions(new, stored.runs[name]), stored.runs[name]) for name, new in comparison.runs.items()]
-    return all(tomllib.loads(to_toml(new)) == tomllib.loads(to_toml(old)) for new, old in pairs)
+    return list(comparison.runs) == list(stored.runs) and all(
+        same_settings(new.config, stored.runs[name].config) for name, new in comparison.runs.items()
+    )
 
 
-def with_decisions(new: Resolved, old: Resolved) -> Resolved:
-    """What the machine decided the first time stands: measured again, it might come out differently."""
-    decided = [key for key, where in new.source.items() if where == running.DECIDED]
-    return with_values(new, {key: old.value(key) for key in decided}, running.DECIDED)
+def same_settings(new: Config, old: Config) -> bool:
+    """What the new plan leaves to the engine stands as it was planned: earlier versions decided it in the plan."""
+    ours, theirs, defaults = flat(new), flat(old), flat(Config())
+    different = {key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)}
+    left_open = {key for key in different if key in ENGINE_DECIDES and ours[key] == defaults[key]}
+    return different == left_open
 
 
 def read_comparison(folder: Path) -> Comparison:
@@ -212,83 +199,6 @@ def is_comparison(folder: Path) -> bool:
 def execute(
     comparison: Comparison, folder: Path, progress: Callable[[int], object], jobs: int | None = None
 ) -> list[StoredRun]:
-    """Run what has not been run; `progress` hears how many rounds are done in all. Ctrl-C saves and stops."""
+    """Run what has not been run; `progress` is called with the rounds done in all. Ctrl-C saves and stops."""
     prepare_folder(comparison, folder)
     return play([folder / name for name in comparison.runs], progress, jobs)
-
-
-def play(folders: Sequence[Path], progress: Callable[[int], object], jobs: int | None = None) -> list[StoredRun]:
-    """Start, resume or leave alone the run that is planned in each folder, several at a time."""
-    missing = [folder for folder in folders if StoredRun(folder).result is None]
-    done = sum(len(StoredRun(folder).rows) for folder in folders if is_run(folder))
-    context = multiprocessing.get_context("spawn")
-    rounds, stop = context.Value("q", done), context.Value("b", 0)
-    workers = max(1, min(jobs or os.cpu_count() or 1, len(missing)))
-    with ProcessPoolExecutor(workers, context, _start_worker, (rounds, stop)) as pool:
-        with ctrl_c_is_ours():
-            futures = [pool.submit(_play, str(folder)) for folder in missing]
-        try:
-            wait(futures, lambda: progress(rounds.value))
-        except BaseException:
-            stop.value = 1
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    progress(rounds.value)
-    return [StoredRun(folder) for folder in folders]
-
-
-def wait(futures: list[Future[None]], tick: Callable[[], object]) -> None:
-    """Until all are done; the first error is raised at once."""
-    while not all(future.done() for future in futures):
-        tick()
-        time.sleep(0.1)
-        for future in futures:
-            if future.done():
-                future.result()
-    for future in futures:
-        future.result()
-
-
-# A worker's handles on the rounds that all workers have done, and on the wish to stop.
-_rounds: Any = None
-_stop: Any = None
-
-
-def _start_worker(rounds: Any, stop: Any) -> None:
-    global _rounds, _stop
-    _rounds, _stop = rounds, stop
-    end_with_parent()
-
-
-class _Counted(Callback):
-    """Counts the rounds of all workers and hears the parent's wish to stop."""
-
-    def on_round(self, record: Record) -> None:
-        with _rounds.get_lock():
-            _rounds.value += 1
-        if _stop.value:
-            signal.raise_signal(signal.SIGTERM)
-
-
-def play_one(folder: Path, callbacks: Sequence[Callback]) -> None:
-    """Start or resume the run that is planned in the folder; one that has ended is left alone."""
-    if StoredRun(folder).result is not None:
-        return
-    if is_run(folder):
-        running.resume(folder, callbacks)
-    else:
-        running.start(resolve(folder / PLANNED, []), folder, callbacks)
-
-
-def _play(folder: str) -> None:
-    """In a worker; a run that a worker of a killed comparison still holds is waited for."""
-    for attempt in range(100):
-        if _stop.value:
-            return
-        try:
-            play_one(Path(folder), [_Counted()])
-            return
-        except running.Locked:
-            if attempt == 99:
-                raise
-            time.sleep(0.1)

@@ -55,6 +55,15 @@ def check_range(
         raise InputError(f"{name} must be a number in {interval}, got {value!r}; set it to a value in that interval.")
 
 
+def check_whole(name: str, value: object, least: int, *, optional: bool = False) -> None:
+    """Raise unless `value` is a whole number of at least `least`; True is not 1. `optional`: or None."""
+    if value is None and optional:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        or_none = " (or None)" if optional else ""
+        raise InputError(f"{name} must be a whole number of at least {least}{or_none}, got {value!r}.")
+
+
 def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
     """Raise unless `value` is one of the options, of the same type: True is not 1."""
     options = list(allowed)

@@ -22,9 +22,10 @@ from torch import Tensor
 from driftless import cli
 from driftless.config import resolution as configuration
 from driftless.config.resolution import Resolved
-from driftless.runs import run as running
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun
+from driftless.runs.run import resume as resume_run
+from driftless.runs.run import start as start_run
 
 SMALL = [
     "data=digits", "data.clients=20", "model=logistic", "cohort=5", "engine=block", "epochs=1", "batch_size=40",
@@ -48,11 +49,11 @@ def small(*changes: str) -> Resolved:
 
 
 def start(directory: Path, *changes: str, callbacks: Iterable[Callback] = ()) -> StoredRun:
-    return running.start(small(*changes), directory, callbacks)
+    return start_run(small(*changes), directory, callbacks)
 
 
 def resume(directory: Path) -> StoredRun:
-    return running.resume(directory)[0]
+    return resume_run(directory)[0]
 
 
 class AfterRound(Callback):

@@ -18,8 +18,9 @@ from driftless.config.build import simulation_of
 from driftless.console import ShowProgress
 from driftless.engine.simulation import State
 from driftless.errors import InputError
-from driftless.runs import run as running
 from driftless.runs.checkpoint import Checkpoints, Damaged, read_manifest
+from driftless.runs.directory import StoredRun
+from driftless.runs.run import resume as resume_run
 from runs.runs import AfterRound, assert_same_run, command, manifest_of, resume, saved, small, start
 
 CHANGES = ["algorithm=scaffold", "rounds=14", "checkpoint_every=3"]
@@ -93,7 +94,7 @@ def test_a_checkpoint_holds_the_server_every_client_that_took_part_the_round_and
     manifest = manifest_of(file_of(whole, "manifest", 14))
     assert manifest["round"] == 14
     assert manifest["positions"]["metrics.jsonl"] == (whole / "metrics.jsonl").stat().st_size
-    simulation = simulation_of(running.StoredRun(whole).config)
+    simulation = simulation_of(StoredRun(whole).config)
     took_part = {int(c) for t in range(1, 15) for c in simulation.cohort.clients(t, 20, 0)}
     tensors = saved(whole)
     assert {int(name.split(".")[1]) for name in tensors if name.startswith("clients.")} == took_part
@@ -132,7 +133,7 @@ def test_without_a_checkpoint_there_is_nothing_to_load(tmp_path):
 def test_a_damaged_checkpoint_is_detected_and_the_previous_one_used(runs: Path, killed: Path, kind: str, damage: str):
     file = file_of(killed, kind)
     DAMAGE[damage](file)
-    _, damaged = running.resume(killed)
+    _, damaged = resume_run(killed)
     if (kind, damage) == ("manifest", "missing"):
         assert damaged == []  # it is as if there had been none
     else:
@@ -204,7 +205,7 @@ def test_leftovers_of_a_write_that_was_cut_short_change_nothing(runs, killed):
     (folder / ".server-00000012.safetensors.tmp").write_bytes(b"half")
     (folder / "clients-00000012.safetensors").write_bytes(b"written before its manifest was")
     (killed / ".result.json.tmp").write_bytes(b"{")
-    assert running.resume(killed)[1] == []
+    assert resume_run(killed)[1] == []
     assert_same_run(runs / "whole", killed)
 
 
@@ -216,7 +217,7 @@ def test_a_resumed_run_that_is_killed_again_and_again_stays_exact(runs, killed, 
         truncate(newest)
         after = tmp_path / f"killed in round {round}"
         cut = AfterRound([round], lambda run=run, after=after: shutil.copytree(run, after))
-        running.resume(run, [cut])
+        resume_run(run, [cut])
         assert_same_run(runs / "whole", run)
         run = after
     resume(run)

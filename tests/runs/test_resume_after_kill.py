@@ -20,8 +20,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from driftless import ALGORITHMS
-from driftless.runs import run as running
-from driftless.runs.directory import is_run
+from driftless.config.resolution import resolve
+from driftless.runs.directory import StoredRun, is_run
+from driftless.runs.run import resume as resume_run
+from driftless.runs.run import start as start_run
 from runs.runs import MAIN, AfterRound, assert_same_run, lines, process, resume, small, start, wait_until, words
 
 # Real processes. Rounds are made long enough to be hit.
@@ -104,9 +106,9 @@ def test_the_commands_of_the_documentation_work_as_written(tmp_path):
         out, err = child.communicate(timeout=60)
     assert child.returncode == 0, err
     assert f"next: driftless report {run}" in out
-    config = running.StoredRun(run).config
+    config = StoredRun(run).config
     engine = [f"engine={config.engine.kind}", f"block_size={config.engine.block_size}", "threads=1"]
-    running.start(running.resolve(None, [*settings, *engine]), tmp_path / "whole")
+    start_run(resolve(None, [*settings, *engine]), tmp_path / "whole")
     assert_same_run(tmp_path / "whole", run)
 
 
@@ -135,7 +137,7 @@ def test_a_run_cut_off_in_a_random_round_is_resumed_to_the_same_bits(tmp_path: P
     assert lines(cut) == round
     with (cut / "metrics.jsonl").open("ab") as file:
         file.write(b'{"round": 99, "lr": 0.1, "coh')  # the kill came in the middle of a line
-    assert running.resume(cut)[1] == []
+    assert resume_run(cut)[1] == []
     assert_same_run(whole, cut)
 
 
@@ -173,13 +175,13 @@ def test_a_run_cut_off_at_any_of_its_writes_is_resumed_to_the_same_bits(tmp_path
         run = tmp_path / f"{call} {number}"
         try:
             with killed_at(monkeypatch, call, number):
-                running.start(small(*changes), run)
+                start_run(small(*changes), run)
             finished = True
         except Killed:
             if (run / "result.json").exists():
                 pass  # killed after the last write: nothing is left to do
             elif is_run(run):
-                assert running.resume(run)[1] == []
+                assert resume_run(run)[1] == []
             else:
                 start(run, *changes)  # killed before there was a run
         assert_same_run(tmp_path / "whole", run)

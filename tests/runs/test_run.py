@@ -12,17 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from driftless.runs.metrics import stop_reason
 from hypothesis import given
 from hypothesis import strategies as st
 
 import driftless
 from driftless.config.resolution import resolve
 from driftless.errors import InputError
-from driftless.runs import run as running
 from driftless.runs.callbacks import Callback
-from driftless.runs.directory import StoredRun, find_runs, read_run
-from driftless.runs.metrics import stop_reason
+from driftless.runs.directory import StoredRun, default_directory, find_runs, read_run, set_aside
 from driftless.runs.run import Interrupted
+from driftless.runs.run import resume as resume_run
+from driftless.runs.run import start as start_run
 from runs.runs import (
     DIVERGING,
     AfterRound,
@@ -54,13 +55,14 @@ def strict(text: str) -> Any:
 def test_a_run_leaves_its_configuration_environment_metrics_events_checkpoint_and_result(tmp_path):
     start(tmp_path / "run", "algorithm=adabest", "seed=3")
     names = {path.name for path in (tmp_path / "run").iterdir()}
-    expected = {"config.toml", "environment.json", "metrics.jsonl", "events.jsonl", "checkpoint", "result.json"}
+    expected = {"config.toml", "environment.json", "federation.json", "metrics.jsonl", "events.jsonl", "checkpoint"}
+    expected |= {"result.json"}
     assert expected <= names <= expected | {"lock"}
 
 
 def test_the_stored_configuration_is_the_resolved_one_with_what_was_decided_at_the_start(tmp_path):
     resolved = small("algorithm=adabest", "engine=auto", "seed=3")
-    stored = running.start(resolved, tmp_path / "run")
+    stored = start_run(resolved, tmp_path / "run")
     engine = stored.config.engine
     assert engine.kind in ("block", "single")
     assert engine.block_size == (5 if engine.kind == "block" else 1)
@@ -198,15 +200,15 @@ def test_an_old_run_is_set_aside_under_a_name_that_is_free(tmp_path):
     for name in ("run.old", "run.old-2", "run.old-3"):
         start(tmp_path / "run", "rounds=1")
         before = contents(tmp_path / "run")
-        assert running.set_aside(tmp_path / "run") == tmp_path / name
+        assert set_aside(tmp_path / "run") == tmp_path / name
         kept = contents(tmp_path / name)
         assert {file: kept[file] for file in before if file != "lock"} == {
             f: c for f, c in before.items() if f != "lock"
         }
-    assert running.set_aside(tmp_path / "run") is None
+    assert set_aside(tmp_path / "run") is None
 
 
-@pytest.mark.parametrize("file", ["config.toml", "metrics.jsonl", "environment.json", "result.json"])
+@pytest.mark.parametrize("file", ["config.toml", "metrics.jsonl", "environment.json", "federation.json", "result.json"])
 def test_a_file_of_the_user_in_the_output_folder_is_not_overwritten(tmp_path: Path, file: str):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / file).write_text("# my own\n")
@@ -224,9 +226,9 @@ def test_a_mistake_is_found_before_anything_is_written(tmp_path):
 def test_default_directories_say_what_they_hold_and_are_never_used_twice(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = small("algorithm=adabest", "seed=3").config
-    assert running.default_directory(config) == Path("runs/digits-adabest-seed3")
+    assert default_directory(config) == Path("runs/digits-adabest-seed3")
     Path("runs/digits-adabest-seed3").mkdir(parents=True)
-    assert running.default_directory(config) == Path("runs/digits-adabest-seed3-2")
+    assert default_directory(config) == Path("runs/digits-adabest-seed3-2")
 
 
 # One process at a time
@@ -237,7 +239,7 @@ def test_two_processes_cannot_write_the_same_run_and_a_killed_one_leaves_no_lock
     changes = words("rounds=2000", f"output={run}", "epochs=5")
     with process("run", *changes, "--quiet") as holder:
         wait_until(lambda: lines(run) >= 3, holder)
-        for attempt in (lambda: resume(run), lambda: running.set_aside(run)):
+        for attempt in (lambda: resume(run), lambda: set_aside(run)):
             with pytest.raises(InputError, match=rf"another process \(pid {holder.pid}\) is writing the run"):
                 attempt()
         with pytest.raises(InputError, match="has not ended"):
@@ -262,7 +264,7 @@ def test_a_run_cannot_be_resumed_twice_within_one_process_either(tmp_path):
                 resume(tmp_path / "run")
             refused.append(str(caught.value))
 
-    running.resume(tmp_path / "run", [Again()])
+    resume_run(tmp_path / "run", [Again()])
     assert len(refused) == 5
     assert "is writing the run" in refused[0]
 
@@ -283,7 +285,7 @@ def test_an_interrupt_stops_after_the_round_and_saves_it(tmp_path: Path, number:
     assert (run / "checkpoint" / "manifest-00000004.json").exists()
     assert not (run / "result.json").exists()
     heard = Records()
-    running.resume(run, [heard])
+    resume_run(run, [heard])
     assert heard.first_rounds == [5]
     start(tmp_path / "whole", "algorithm=scaffold")
     assert_same_run(tmp_path / "whole", run)

@@ -14,9 +14,10 @@ import pytest
 from driftless.config.resolution import resolve
 from driftless.engine.history import Record
 from driftless.errors import InputError
-from driftless.runs import run as running
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun
+from driftless.runs.run import resume as resume_run
+from driftless.runs.run import start as start_run
 from driftless.runs.trackers import MLflow, TensorBoard, Tracker, TrackerWarning, callback_from_file, tracker
 
 TINY = ["clients=20", "rounds=5", "cohort=5", "engine=single", "checkpoint_every=2", "algorithm=adabest"]
@@ -34,14 +35,14 @@ class Crash(Callback):
 
 
 def play(directory: Path, *callbacks: Callback, more: tuple[str, ...] = ()) -> StoredRun:
-    return running.start(resolve(None, [*TINY, *more]), directory, callbacks)
+    return start_run(resolve(None, [*TINY, *more]), directory, callbacks)
 
 
 def crash_and_resume(directory: Path, make: type[TensorBoard] | type[MLflow], **options: Any) -> StoredRun:
     """Round 3 is played twice: the checkpoint is of round 2."""
     with pytest.raises(ZeroDivisionError):
         play(directory, make(**options), Crash(3))
-    return running.resume(directory, [make(**options)])[0]
+    return resume_run(directory, [make(**options)])[0]
 
 
 def measured(run: StoredRun, name: str) -> list[tuple[int, float]]:

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from driftless.errors import InputError, WorkerDied
-from driftless.runs import run as running
 from driftless.runs.run import Interrupted
+from driftless.runs.run import resume as resume_run
 from runs.runs import AfterRound, assert_same_run, lines, process, saved, start, wait_until, words
 
 BLOCKS = ["block_size=2", "threads=1"]
@@ -56,7 +56,7 @@ def test_a_run_that_was_interrupted_is_resumed_by_another_number_of_workers(tmp_
     with pytest.raises(Interrupted):
         start(run, *settings, f"workers={first}", callbacks=[interrupt])
     assert lines(run) == 4
-    running.resume(run, workers=second)
+    resume_run(run, workers=second)
     start(tmp_path / "whole", *settings)
     assert_same_run(tmp_path / "whole", run)
 
@@ -66,8 +66,8 @@ def test_a_run_is_cut_off_and_resumed_again_and_again(tmp_path: Path):
     settings, run = ["algorithm=scaffold", *BLOCKS, "rounds=11"], tmp_path / "first"
     copies = {1: tmp_path / "second", 3: tmp_path / "third"}
     start(run, *settings, "workers=2", callbacks=[AfterRound([4], lambda: shutil.copytree(run, copies[1]))])
-    running.resume(copies[1], [AfterRound([8], lambda: shutil.copytree(copies[1], copies[3]))], workers=1)
-    running.resume(copies[3], workers=3)
+    resume_run(copies[1], [AfterRound([8], lambda: shutil.copytree(copies[1], copies[3]))], workers=1)
+    resume_run(copies[3], workers=3)
     start(tmp_path / "whole", *settings)
     for other in (run, *copies.values()):
         assert_same_run(tmp_path / "whole", other)
@@ -92,11 +92,11 @@ def test_a_number_of_workers_that_cannot_be_is_refused_and_the_run_is_left_as_it
     run, whole = tmp_path / "run", tmp_path / "whole"
     start(whole, "threads=2", callbacks=[AfterRound([4], lambda: shutil.copytree(whole, run))])
     with pytest.raises(InputError, match=r"started with 2 threads.*Resume without --workers"):
-        running.resume(run, workers=2)
+        resume_run(run, workers=2)
     with pytest.raises(InputError, match=r"workers must be a whole number of at least 1, got 0"):
-        running.resume(run, workers=0)
+        resume_run(run, workers=0)
     assert lines(run) == 4
-    running.resume(run)
+    resume_run(run)
     assert_same_run(whole, run)
 
 
@@ -112,7 +112,7 @@ def test_a_worker_that_is_killed_leaves_a_run_that_can_be_resumed(tmp_path: Path
     for part in ("worker 1 of 2 has ended", "SIGKILL", f"Continue with: driftless resume {run}"):
         assert part in str(caught.value)
     assert not (run / "result.json").exists()
-    running.resume(run)
+    resume_run(run)
     start(tmp_path / "whole", *settings)
     assert_same_run(tmp_path / "whole", run)
 
@@ -165,6 +165,6 @@ def test_processes_with_workers_are_killed_and_interrupted_and_the_run_reaches_t
     assert "Traceback" not in err
     assert 13 <= lines(run) < 24
     assert (run / "checkpoint" / f"manifest-{lines(run):08d}.json").exists()
-    running.resume(run, workers=1)
+    resume_run(run, workers=1)
     start(tmp_path / "whole", *LONGER)
     assert_same_run(tmp_path / "whole", run)

@@ -23,8 +23,8 @@ from driftless.config import build
 from driftless.config.resolution import resolve
 from driftless.errors import InputError
 from driftless.report.search_plot import draw_parameter, write_search_plot
-from driftless.runs import run as running
 from driftless.runs.directory import StoredRun, find_runs
+from driftless.runs.run import start as start_run
 from driftless.tune import plan as search_plan
 from driftless.tune import search as tune
 from driftless.tune.space import Choices, Range
@@ -197,7 +197,7 @@ def test_best_toml_repeats_the_best_trial_exactly(tmp_path: Path):
     outcome = search(tmp_path / "a", "trials=4", "algorithm=adabest", "engine=auto")
     assert outcome.best is not None
     resolved = resolve(tmp_path / "a" / "best.toml", [])
-    again = running.start(resolved, tmp_path / "again")
+    again = start_run(resolved, tmp_path / "again")
     assert tune.objective(again.rows, outcome.plan) == outcome.best.value
     assert max(trial.value or 0 for trial in outcome.trials) == outcome.best.value
     assert len(find_runs([tmp_path / "a"])) == 4
@@ -248,6 +248,16 @@ def test_a_folder_of_another_search_is_refused_and_more_trials_continue(tmp_path
     (tmp_path / "b" / "thesis.txt").touch()
     with pytest.raises(InputError, match="holds something else"):
         search(tmp_path / "b", LR)
+
+
+def test_the_engine_does_not_make_another_search_but_its_precision_does():
+    """Earlier versions wrote into the plan what the engine had decided; a setting they did not have has its default."""
+    here = search_plan.identity(tune.plan(None, tiny(LR, "engine=auto")))
+    there = {**here, "engine.kind": "single", "engine.threads": 1, "engine.compile": "off", "engine.block_size": 1}
+    del there["local.augment"]
+    assert search_plan.differences(there, here) == []
+    assert search_plan.differences({**there, "engine.dtype": "float64"}, here) == ["engine.dtype"]
+    assert search_plan.differences({**there, "local.lr_decay": 0.9}, here) == ["local.lr_decay"]
 
 
 def test_ctrl_c_leaves_a_search_that_goes_on_where_it_was(tmp_path: Path):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from driftless.algorithm import Algorithm
 from driftless.algorithms import AdaptiveClipping
-from driftless.config.resolution import Config
+from driftless.config.sections import Config, Section
 from driftless.config.user_code import algorithm_class
 from driftless.data import load
 from driftless.data.cohorts import Cohort, parse
@@ -19,9 +19,10 @@ from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
 from driftless.engine.simulation import Simulation
 from driftless.engine.stragglers import Stragglers
-from driftless.errors import InputError, check_choice
+from driftless.errors import InputError, check_choice, check_whole
 from driftless.simulate import prepare
 
+Settings = TypeVar("Settings", LocalTraining, ServerSchedule, EngineSettings)
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -48,7 +49,7 @@ def arguments(config: Config) -> dict[str, Any]:
         "seed": config.run.seed,
         "engine": engine_of(config),
         "dtype": DTYPES[config.engine.dtype],
-        "server": _pick(ServerSchedule, config.server),
+        "server": settings_from(config.server, ServerSchedule),
         "inference": config.server.inference,
         "evaluate_every": config.run.evaluate_every,
         "stragglers": Stragglers(config.run.straggler_alpha, config.run.straggler_lambda),
@@ -58,11 +59,9 @@ def arguments(config: Config) -> dict[str, Any]:
 def check_run(config: Config) -> None:
     """The settings that only experiments have."""
     run = config.run
-    for name in ("evaluate_every", "checkpoint_every"):
-        if getattr(run, name) is not None and getattr(run, name) < 0:
-            raise InputError(f"run.{name} must be 0 (never) or more, got {getattr(run, name)}.")
-    if run.patience is not None and run.patience < 1:
-        raise InputError(f"run.patience must be at least 1 evaluation (or none), got {run.patience}.")
+    check_whole("run.evaluate_every", run.evaluate_every, 0, optional=True)
+    check_whole("run.checkpoint_every", run.checkpoint_every, 0)
+    check_whole("run.patience", run.patience, 1, optional=True)
     if run.stop_at_target and run.target is None:
         raise InputError(
             "run.stop_at_target needs run.target, the test accuracy to stop at; set it, e.g. run.target=0.9."
@@ -84,7 +83,8 @@ def algorithm_of(config: Config) -> Algorithm:
     check_choice("server.clipping", server.clipping, ("none", "adaptive"))
     if server.clipping == "none":
         return algorithm
-    return AdaptiveClipping(algorithm, server.clipping_quantile, server.clipping_lr, server.clipping_initial)
+    options = {field.name: f"clipping_{field.name}" for field in fields(AdaptiveClipping) if field.name != "inner"}
+    return AdaptiveClipping(algorithm, **{name: getattr(server, key) for name, key in options.items()})
 
 
 def federation_of(config: Config) -> Federation:
@@ -98,7 +98,7 @@ def federation_of(config: Config) -> Federation:
 
 def engine_of(config: Config) -> EngineSettings:
     try:
-        return _pick(EngineSettings, config.engine)
+        return settings_from(config.engine, EngineSettings)
     except InputError as error:  # in a configuration the setting has a section
         raise InputError(f"{'' if str(error).startswith('engine') else 'engine.'}{error}") from None
 
@@ -109,9 +109,9 @@ def cohort_of(config: Config) -> Cohort:
 
 
 def local_of(config: Config) -> LocalTraining:
-    return _pick(LocalTraining, config.local)
+    return settings_from(config.local, LocalTraining)
 
 
-def _pick(cls: type[Any], section: Any) -> Any:
-    """The dataclass from the fields of the same name."""
+def settings_from(section: Section, cls: type[Settings]) -> Settings:
+    """The dataclass whose fields the section has inherited; its values are checked now."""
     return cls(**{field.name: getattr(section, field.name) for field in fields(cls)})

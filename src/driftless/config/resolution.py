@@ -25,18 +25,20 @@ from driftless.data import DATASETS, PARTITIONS
 from driftless.errors import InputError, unknown
 
 SECTIONS: dict[str, type[Section]] = {name: type(field.default) for name, field in Config.model_fields.items()}
-HEADLINE = {"data": "name", "model": "name", "algorithm": "name", "engine": "kind"}
+MAIN_KEY = {"data": "name", "model": "name", "algorithm": "name", "engine": "kind"}
 """What a section's name alone sets."""
-ELSEWHERE = {
+OTHER_NAMES = {
     "clients_per_round": "run.cohort", "C": "run.cohort (a fraction such as 0.1)", "participation": "run.cohort",
     "E": "local.epochs", "local_epochs": "local.epochs", "B": "local.batch_size", "K": "local.steps",
     "num_clients": "data.clients", "num_rounds": "run.rounds", "T": "run.rounds", "eta": "local.lr",
     "learning_rate": "local.lr", "dataset": "data.name", "strategy": "algorithm.name",
 }  # fmt: skip
-"""Names that other simulators use, answered with ours."""
+"""Names that other simulators use, and ours."""
+REMOVED = {"engine.compile": "off"}
+"""Settings that earlier versions wrote into a run's config.toml, with the value that does what is done now."""
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-"""Numbers as Python writes them, such as `.5`, which TOML does not know."""
+"""Numbers as Python writes them, such as `.5`, which is not TOML."""
 
 Values = dict[str, Any]
 """Settings by their full key, such as {"local.lr": 0.1}."""
@@ -74,7 +76,7 @@ def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
         values["algorithm.name"] = absolute_name(str(values["algorithm.name"]))
     if isinstance(values.get("model.weights"), str):  # so that a run can be resumed from another folder
         values["model.weights"] = str(Path(values["model.weights"]).resolve())
-    demand_of_algorithm(values, source)
+    fill_in_required_training(values, source)
     fill_in_defaults(values, source)
     config = validated(values, source)
     return Resolved(config, {key: source.get(key, "default") for key in sorted(flat(config))})
@@ -89,11 +91,11 @@ def with_values(resolved: Resolved, values: Values, where: str) -> Resolved:
     return Resolved(Config.model_validate(sections), resolved.source | dict.fromkeys(values, where))
 
 
-def demand_of_algorithm(values: Values, source: dict[str, str]) -> None:
-    """Fill in what the algorithm demands of the local training (FedSGD) where the user has set nothing."""
+def fill_in_required_training(values: Values, source: dict[str, str]) -> None:
+    """Fill in what the algorithm requires of the local training (FedSGD) where the user has set nothing."""
     name = str(values.get("algorithm.name", AlgorithmSection().name))
-    demanded = algorithm_class(name).local_must_be
-    for key, value in demanded.items() if isinstance(demanded, Mapping) else ():
+    required = algorithm_class(name).local_must_be
+    for key, value in required.items() if isinstance(required, Mapping) else ():
         contradicted = key == "steps" and "local.epochs" in values
         if f"local.{key}" not in values and not contradicted:
             values[f"local.{key}"], source[f"local.{key}"] = value, f"algorithm {name}"
@@ -179,11 +181,16 @@ def flatten(path: Path, tables: Mapping[str, Any]) -> Values:
         if section not in SECTIONS:
             raise unknown(f"section of {path}", section, SECTIONS)
         if not isinstance(table, dict):
-            table = {HEADLINE[section]: table} if section in HEADLINE else {"": table}
+            table = {MAIN_KEY[section]: table} if section in MAIN_KEY else {"": table}
         for name, value in table.items():
-            check_key(section, name)
-            values[f"{section}.{name}"] = value
+            if not was_removed(section, name, value):
+                check_key(section, name)
+                values[f"{section}.{name}"] = value
     return values
+
+
+def was_removed(section: str, name: str, value: Any) -> bool:
+    return name not in SECTIONS[section].model_fields and REMOVED.get(f"{section}.{name}") == value
 
 
 def parse_overrides(overrides: Iterable[str], below: Values) -> Values:
@@ -199,8 +206,8 @@ def parse_overrides(overrides: Iterable[str], below: Values) -> Values:
 
 
 def precedence(key: str) -> int:
-    """What decides which other keys exist comes first: `beta=0.9 algorithm=adabest` must know the algorithm."""
-    if key in HEADLINE or key in (f"{section}.{name}" for section, name in HEADLINE.items()):
+    """What decides which other keys exist comes first: which section has `beta` depends on the algorithm."""
+    if key in MAIN_KEY or key in (f"{section}.{name}" for section, name in MAIN_KEY.items()):
         return 0
     return 1 if key in ("partition", "data.partition") else 2
 
@@ -243,9 +250,9 @@ def full_key(key: str, settings: Values) -> str:
             raise unknown("section", section, SECTIONS)
         check_key(section, name)
         return key
-    if key in HEADLINE:
-        return f"{key}.{HEADLINE[key]}"
-    homes = [s for s in SECTIONS if key in known_keys(s, settings) and key != HEADLINE.get(s)]
+    if key in MAIN_KEY:
+        return f"{key}.{MAIN_KEY[key]}"
+    homes = [s for s in SECTIONS if key in known_keys(s, settings) and key != MAIN_KEY.get(s)]
     if "run" in homes:
         return f"run.{key}"
     if len(homes) > 1:
@@ -254,7 +261,7 @@ def full_key(key: str, settings: Values) -> str:
         return f"{homes[0]}.{key}"
     refuse_other_name(key, key)
     every = {name for s in SECTIONS for name in known_keys(s, settings)} - {"name", "kind"}
-    raise unknown("key", key, every | set(HEADLINE))
+    raise unknown("key", key, every | set(MAIN_KEY))
 
 
 def known_keys(section: str, settings: Values) -> set[str]:
@@ -267,8 +274,8 @@ def known_keys(section: str, settings: Values) -> set[str]:
 
 
 def refuse_other_name(key: str, name: str) -> None:
-    if name in ELSEWHERE:
-        raise InputError(f"unknown key '{key}'; here it is called {ELSEWHERE[name]}.")
+    if name in OTHER_NAMES:
+        raise InputError(f"unknown key '{key}'; here it is called {OTHER_NAMES[name]}.")
 
 
 def check_key(section: str, name: str) -> None:

@@ -1,20 +1,25 @@
-"""The sections of a configuration: their keys, types and defaults."""
+"""The sections of a configuration: their keys, types and defaults.
+
+`local`, `server` and `engine` inherit the fields of the dataclasses that they are turned into (build.py), so that a
+field added there is a setting at once. Only types are checked here; the dataclasses check the values.
+"""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
+
+from driftless.algorithms import AdaptiveClipping
+from driftless.engine.local import LocalTraining
+from driftless.engine.server_lr import ServerSchedule
+from driftless.engine.settings import EngineSettings
 
 
-class Section(BaseModel):
+class Section(BaseModel, extra="forbid", frozen=True, strict=True):
     """Every value is checked when the section is made; sections never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-
-class Data(Section):
+class Data(Section, extra="allow", frozen=True):
     """Data set and partition; the options of both are keys of this section."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     name: str = "digits"
     clients: int | None = None
@@ -23,55 +28,39 @@ class Data(Section):
     seed: int | None = None
 
 
-class Model(Section):
+class Model(Section, frozen=True):
     name: str = "mlp"
     weights: str | None = None
 
 
-class AlgorithmSection(Section):
+class AlgorithmSection(Section, extra="allow", frozen=True):
     """The algorithm; its hyper-parameters are keys of this section."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     name: str = "fedavg"
 
 
-class Local(Section):
-    lr: float = 0.1
-    epochs: int | None = None
-    steps: int | None = None
-    batch_size: int | None = None
-    last_batch: str = "short"
-    weight_decay: float = 0.0
-    clip_norm: float | None = None
-    lr_decay: float = 1.0
-    augment: str = "none"
+class Local(Section, LocalTraining, frozen=True):
+    """The fields of LocalTraining."""
 
 
-class Server(Section):
+class Server(Section, ServerSchedule, frozen=True):
+    """The fields of ServerSchedule, and `clipping_...` for those of AdaptiveClipping."""
+
     weighting: str | None = None
     inference: str | None = None
-    lr_scaling: str = "none"
-    reference_cohort: int | None = None
-    warmup_rounds: int = 0
-    warmup_from: str = "zero"
     clipping: str = "none"
-    clipping_quantile: float = 0.8
-    clipping_lr: float = 0.2
-    clipping_initial: float = 1.0
+    clipping_quantile: float = AdaptiveClipping.quantile
+    clipping_lr: float = AdaptiveClipping.lr
+    clipping_initial: float = AdaptiveClipping.initial
 
 
-class Engine(Section):
-    kind: str = "auto"
-    block_size: int | None = None
+class Engine(Section, EngineSettings, frozen=True):
+    """The fields of EngineSettings, and the precision."""
+
     dtype: str = "float32"
-    threads: int = 1
-    workers: int | str = "auto"
-    memory: float = 1.0
-    replay: bool = True
 
 
-class Run(Section):
+class Run(Section, frozen=True):
     rounds: int = 100
     cohort: int | float | str | list[list[int]] = 10
     seed: int = 0
@@ -85,7 +74,7 @@ class Run(Section):
     straggler_lambda: float = 1.0
 
 
-class Config(Section):
+class Config(Section, frozen=True):
     data: Data = Data()
     model: Model = Model()
     algorithm: AlgorithmSection = AlgorithmSection()

@@ -90,14 +90,6 @@ def operations_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out:
     return Counter({kind: kinds.count(kind) * out.numel() for kind in kinds})
 
 
-def forward_flops(model: FlatModel, example: Example, batch_size: int) -> int:
-    """FLOPs of the outputs for one batch."""
-    batch = meta_batch(model, example, batch_size)
-    with FlopCounterMode(display=False) as counter:
-        model.train(model.parameters(model.initial), batch.inputs, batch.key)
-    return counter.get_total_flops()
-
-
 def gradient_flops(model: FlatModel, loss: Loss, example: Example, batch_size: int) -> int:
     """FLOPs of the gradient of one batch, forward and backward, as the engine computes it."""
     gradient = loss_gradient(model, loss)

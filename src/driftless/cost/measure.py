@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -16,7 +17,7 @@ from driftless.engine.flat import FlatModel
 from driftless.engine.losses import Loss, default_loss
 from driftless.engine.round import size_in_bytes, traffic
 from driftless.engine.tree import Tree, leaves
-from driftless.errors import InputError
+from driftless.errors import check_whole
 
 STEPS, BATCH_SIZE = 10, 32
 """What a client does in a round unless said otherwise."""
@@ -96,7 +97,8 @@ def measure(
     """
     steps, batch_size, examples = workload(algorithm, steps, batch_size, examples)
     if isinstance(model, int):
-        flat, size = None, positive("the number of parameters", model)
+        check_whole("the number of parameters", model, 1)
+        flat, size = None, model
         layers = (slice(0, size),)
     else:
         flat = FlatModel(on_meta(model), dtype)
@@ -116,13 +118,13 @@ def measure(
 
 def workload(algorithm: Algorithm, steps: int, batch_size: int, examples: int | None) -> tuple[int, int, int]:
     """(K, B, n), checked, and as the algorithm prescribes them."""
-    positive("steps", steps)
-    positive("batch_size", batch_size)
-    examples = steps * batch_size if examples is None else positive("examples", examples)
-    required = algorithm.local_must_be
-    steps = positive("steps", required.get("steps", steps))
-    batch = required.get("batch_size", batch_size)
-    return steps, examples if batch is None else min(positive("batch_size", batch), examples), examples
+    check_whole("steps", steps, 1)
+    check_whole("batch_size", batch_size, 1)
+    examples = steps * batch_size if examples is None else examples
+    check_whole("examples", examples, 1)
+    required: Mapping[str, Any] = algorithm.local_must_be
+    steps, batch = required.get("steps", steps), required.get("batch_size", batch_size)
+    return steps, examples if batch is None else min(batch, examples), examples
 
 
 def count_stages(rehearsal: Rehearsal) -> tuple[Operations, Operations, Operations, int]:
@@ -169,9 +171,3 @@ def on_meta(module: nn.Module) -> nn.Module:
     meta = {id(b): b.detach().to("meta") for b in module.buffers()}
     meta |= {id(p): nn.Parameter(p.detach().to("meta"), p.requires_grad) for p in module.parameters()}
     return copy.deepcopy(module, meta)
-
-
-def positive(name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
-    return value

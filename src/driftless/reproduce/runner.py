@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from driftless import __version__
-from driftless.compare import PLANNED, play, play_one
 from driftless.config.build import federation_of
 from driftless.config.resolution import Resolved, combine, to_toml
 from driftless.data import DATASETS
@@ -31,10 +30,11 @@ from driftless.reproduce.experiment import (
 )
 from driftless.reproduce.figure import draw
 from driftless.reproduce.outcome import Measure, Missing, Outcome, Result
-from driftless.runs.callbacks import Callback
-from driftless.runs.directory import StoredRun
+from driftless.runs.directory import PLANNED, StoredRun
+from driftless.runs.environment import commit
 from driftless.runs.files import write_atomically, write_json
-from driftless.runs.run import commit, fingerprint
+from driftless.runs.jobs import play
+from driftless.runs.run import fingerprint
 
 RESULT, FIGURE = "result.json", "figure.png"
 PARTLY = 0.5
@@ -86,8 +86,8 @@ def reproduce(
         return write_result(Reproduced(paper, experiment, scale, findings, None, folder))
     planned = plan(setup, output)
     write_plans(planned)
-    play_all = play_here if scale == "smoke" else play
-    play_all(list(dict.fromkeys(one.folder for one in planned)), progress, jobs)
+    # For tiny runs, starting processes takes longer than running.
+    play(list(dict.fromkeys(one.folder for one in planned)), progress, 1 if scale == "smoke" else jobs)
     values = experiment.study(**setup.options) if experiment.study else {}
     outcome = Outcome(experiment, setup, tuple(results(experiment.selection or experiment.measure, planned)), values)
     findings = tuple(judge(claim, outcome, scale) for claim in experiment.claims)
@@ -141,20 +141,6 @@ def write_plans(planned: Sequence[Planned]) -> None:
         file = one.folder / PLANNED
         if not file.exists():
             write_atomically(file, to_toml(one.resolved).encode())
-
-
-def play_here(folders: Sequence[Path], progress: Callable[[int], object], jobs: int | None = None) -> None:
-    """One run after the other in this process: for tiny ones, starting processes takes longer than running."""
-    done = 0
-
-    class Counted(Callback):
-        def on_round(self, record: Any) -> None:
-            nonlocal done
-            done += 1
-            progress(done)
-
-    for folder in folders:
-        play_one(folder, [Counted()])
 
 
 def results(selection: Measure | None, planned: Sequence[Planned]) -> Iterator[Result]:

@@ -1,1 +1,1 @@
-"""A run on disk: its directory, its checkpoints, how it is resumed, who is told of its rounds."""
+"""A run on disk: its directory, its checkpoints, how it is resumed, callbacks, and several runs at once."""

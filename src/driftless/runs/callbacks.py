@@ -1,4 +1,4 @@
-"""What may listen to a run: trackers, stopping rules, the user's own code. One small protocol."""
+"""What is called during a run: trackers, stopping rules, the user's own code."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from driftless.engine.history import Event, Record
 
 
 class Callback:
-    """Override what you need. A callback sees a run, it cannot change it, except by asking it to stop."""
+    """Override what you need. A callback sees a run, it cannot change it, except by ending it."""
 
     def on_start(self, config: Config, directory: Path | None, first_round: int) -> None:
         """Before the first round that this process plays (1, or later when a run is resumed)."""
 
     def on_round(self, record: Record) -> str | None:
-        """After each round, its metrics complete. A text asks the run to stop, and says why."""
+        """After each round, its metrics complete. A returned text ends the run; it is the reason."""
         return None
 
     def on_event(self, event: Event) -> None:
-        """A client was left out, or a round was lost."""
+        """A client was left out, a round was lost, or a warning."""
 
     def on_end(self, result: Mapping[str, Any]) -> None:
         """After the last round, with what result.json holds; not called when the process is killed."""

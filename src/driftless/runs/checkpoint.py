@@ -7,7 +7,7 @@
 Each save appends the rows that were touched since the last one, so its cost does not grow with the number of clients.
 When more rows are stale than alive, one save writes all rows anew, which costs a constant per row in the long run.
 Every file is written atomically and a manifest is written last: a kill at any moment leaves the previous checkpoint
-whole. The last two are kept; one whose checksums do not hold is passed over, and the user is told.
+whole. The last two are kept; one whose checksums do not hold is passed over and reported.
 
 Randomness needs no saving: every stream is keyed by (seed, purpose, round, client).
 """
@@ -152,7 +152,7 @@ class Checkpoints:
             try:
                 manifest = read_manifest(path)
             except Damaged:
-                return  # which files a damaged manifest needs is not known: keep everything
+                return  # which files a damaged manifest names is unknown: keep all
             needed |= {manifest["server"]["name"], *(s["name"] for name in STORES for s in manifest[name])}
         for path in manifests[KEPT:]:
             path.unlink()

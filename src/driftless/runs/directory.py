@@ -1,12 +1,13 @@
-"""Reading run directories: what report, compare and tune work on.
+"""Run directories: their names, and what is in them, for report, compare and tune.
 
-A run directory holds `config.toml` (every setting and its source), `environment.json`, `metrics.jsonl` (one line a
-round), `events.jsonl`, `checkpoint/`, and, when the run has ended, `result.json`.
+A run directory holds `config.toml` (every setting and its source), `environment.json`, `federation.json` (how the data
+were divided), `metrics.jsonl` (one line a round), `events.jsonl`, `checkpoint/`, and, when the run has ended,
+`result.json`. In a comparison `planned.toml` has the settings of a run that may not have begun.
 """
 
 from __future__ import annotations
 
-import json
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,9 +16,13 @@ from typing import Any
 
 from driftless.config.resolution import Config, resolve
 from driftless.errors import InputError
+from driftless.runs.files import read_json, read_lines
+from driftless.runs.lock import LOCK, locked
 
-CONFIG, ENVIRONMENT, METRICS, EVENTS = "config.toml", "environment.json", "metrics.jsonl", "events.jsonl"
-RESULT, CHECKPOINT, LOCK = "result.json", "checkpoint", "lock"
+CONFIG, ENVIRONMENT, FEDERATION, METRICS = "config.toml", "environment.json", "federation.json", "metrics.jsonl"
+EVENTS, RESULT, CHECKPOINT, PLANNED = "events.jsonl", "result.json", "checkpoint", "planned.toml"
+RESERVED = (CONFIG, ENVIRONMENT, FEDERATION, METRICS, EVENTS, RESULT)
+"""Files of a run that a user's own files must not be overwritten by."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,11 @@ class StoredRun:
     @cached_property
     def environment(self) -> dict[str, Any]:
         return read_json(self.path / ENVIRONMENT)
+
+    @cached_property
+    def federation(self) -> dict[str, Any] | None:
+        """How the data were divided; None for a run of an earlier version."""
+        return read_json(self.path / FEDERATION) if (self.path / FEDERATION).exists() else None
 
     @cached_property
     def result(self) -> dict[str, Any] | None:
@@ -83,19 +93,61 @@ def find_runs(paths: Iterable[Path]) -> list[StoredRun]:
     return runs
 
 
-def read_json(file: Path) -> dict[str, Any]:
-    try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"'{file}' is damaged: {error}. Put it back, or delete it.") from None
+def command(name: str, directory: Path) -> str:
+    """A command as one would type it."""
+    return f"driftless {name} {shlex.quote(str(directory))}"
 
 
-def read_lines(file: Path) -> list[dict[str, Any]]:
-    """JSON lines; a last line that a killed process left unfinished is ignored."""
-    if not file.exists():
-        return []
-    lines = file.read_bytes().split(b"\n")
-    try:
-        return [json.loads(line) for line in lines[:-1] if line]
-    except ValueError as error:
-        raise InputError(f"'{file}' is damaged: {error}. Put it back, or delete the run.") from None
+def refuse_file(directory: Path) -> None:
+    in_the_way = next((path for path in (directory, *directory.parents) if path.exists() and not path.is_dir()), None)
+    if in_the_way:
+        raise InputError(f"the output '{directory}' cannot be a folder: '{in_the_way}' is a file. Choose another one.")
+
+
+def refuse_existing(directory: Path) -> None:
+    """A new run needs a directory that holds no run and none of its files."""
+    refuse_file(directory)
+    if not is_run(directory):
+        ours = (directory / LOCK).exists()  # a start that was killed before its first round
+        taken = [name for name in RESERVED if (directory / name).exists()]
+        if taken and not ours:
+            raise InputError(
+                f"'{directory}' holds a file '{taken[0]}' that is not of a run; it would be overwritten. "
+                "Choose another output."
+            )
+        return
+    if StoredRun(directory).result is not None:
+        raise InputError(
+            f"'{directory}' holds a finished run; look at it with: {command('report', directory)}. To run again, "
+            "choose another output, or add --again, which keeps the old run under another name."
+        )
+    raise InputError(
+        f"'{directory}' holds a run that has not ended; continue it with: {command('resume', directory)}. To start "
+        "anew, choose another output, or add --again, which keeps the old run under another name."
+    )
+
+
+def set_aside(directory: Path) -> Path | None:
+    """Rename an existing run out of the way; returns its new name."""
+    if not is_run(directory):
+        return None
+    with locked(directory):
+        other = free_name(directory.with_name(f"{directory.name}.old"))
+        directory.rename(other)
+    return other
+
+
+def free_name(directory: Path) -> Path:
+    """The directory itself, or with -2, -3, ... behind it if it exists."""
+    if not directory.exists():
+        return directory
+    number = 2
+    while directory.with_name(f"{directory.name}-{number}").exists():
+        number += 1
+    return directory.with_name(f"{directory.name}-{number}")
+
+
+def default_directory(config: Config) -> Path:
+    """runs/digits-adabest-seed3: never one that exists."""
+    algorithm = Path(config.algorithm.name.rpartition(":")[2]).name
+    return free_name(Path("runs") / f"{config.data.name}-{algorithm}-seed{config.run.seed}")

@@ -1,11 +1,13 @@
-"""Files that are either whole or not there: written to a temporary name, synced, renamed."""
+"""Files that are either whole or not there (written to a temporary name, synced, renamed), and JSON lines."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from driftless.errors import InputError
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -18,10 +20,6 @@ def write_atomically(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
-def write_json(path: Path, content: Any) -> None:
-    write_atomically(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
-
-
 def sync_folder(path: Path) -> None:
     """Make the rename itself durable."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -29,3 +27,61 @@ def sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_json(path: Path, content: Any, indent: int | None = 2) -> None:
+    write_atomically(path, (json.dumps(content, indent=indent, ensure_ascii=False) + "\n").encode())
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"'{file}' is damaged: {error}. Put it back, or delete it.") from None
+
+
+def read_lines(file: Path) -> list[dict[str, Any]]:
+    """JSON lines; a last line that a killed process left unfinished is ignored."""
+    if not file.exists():
+        return []
+    lines = file.read_bytes().split(b"\n")
+    try:
+        return [json.loads(line) for line in lines[:-1] if line]
+    except ValueError as error:
+        raise InputError(f"'{file}' is damaged: {error}. Put it back, or delete the run.") from None
+
+
+class Lines:
+    """A file of JSON lines, cut to the position of a checkpoint; each line is flushed when it is written."""
+
+    def __init__(self, path: Path, positions: dict[str, int]) -> None:
+        self.path = path
+        self.position = positions.get(path.name, 0)
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> Lines:
+        self.path.touch()
+        if self.path.stat().st_size < self.position:
+            raise InputError(
+                f"'{self.path}' has {self.path.stat().st_size} bytes, but the checkpoint was made when it had "
+                f"{self.position}: lines are missing. Put the file back, or delete the checkpoint folder to start over."
+            )
+        self._file = open(self.path, "r+b")
+        self._file.truncate(self.position)
+        self._file.seek(self.position)
+        return self
+
+    def write(self, content: dict[str, Any]) -> None:
+        assert self._file is not None
+        self._file.write((json.dumps(content) + "\n").encode())
+        self._file.flush()
+        self.position = self._file.tell()
+
+    def sync(self) -> None:
+        """Make the lines durable before a checkpoint relies on them."""
+        assert self._file is not None
+        os.fsync(self._file.fileno())
+
+    def __exit__(self, *_: object) -> None:
+        assert self._file is not None
+        self._file.close()

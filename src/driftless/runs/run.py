@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
-import platform
 import shlex
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from driftless.config.build import simulation_of
 from driftless.config.resolution import Config, Resolved, resolve, to_toml, with_values
+from driftless.data.federation import Federation
 from driftless.engine.history import Event, Record
 from driftless.engine.simulation import Simulation, play
 from driftless.engine.state import State
-from driftless.errors import Diverged, InputError, WorkerDied
+from driftless.errors import Diverged, InputError, WorkerDied, check_whole
 from driftless.runs.callbacks import Callback
 from driftless.runs.checkpoint import Checkpoints
 from driftless.runs.directory import (
@@ -32,21 +26,40 @@ from driftless.runs.directory import (
     CONFIG,
     ENVIRONMENT,
     EVENTS,
-    LOCK,
+    FEDERATION,
     METRICS,
+    PLANNED,
     RESULT,
     StoredRun,
+    command,
+    default_directory,
+    free_name,
     is_run,
-    read_lines,
+    refuse_existing,
+    set_aside,
 )
-from driftless.runs.files import write_atomically, write_json
+from driftless.runs.environment import ENGINE, commit, differences, environment
+from driftless.runs.federation import federation_summary
+from driftless.runs.files import Lines, read_lines, write_atomically, write_json
+from driftless.runs.lock import Locked, locked
 from driftless.runs.stopping import Row, stop_reason
 
+__all__ = [
+    "start",
+    "resume",
+    "start_or_resume",
+    "fingerprint",
+    "Interrupted",
+    "Locked",
+    "command",
+    "commit",
+    "default_directory",
+    "free_name",
+    "set_aside",
+]
+
 DECIDED = "decided at the start"
-"""The source of a setting that was left open and that this machine has settled."""
-ADDED = {("local", "augment"): "none", ("model", "weights"): None}
-"""Settings that older runs do not have, and the value that does what was done before: those runs can be resumed."""
-LISTED = ("torch", "numpy", "safetensors")
+"""The source of a setting that was left open and was decided by the rules of the engine."""
 
 
 class Interrupted(Exception):
@@ -65,25 +78,26 @@ def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (
     """A new run in a directory that holds none yet. All input is checked before anything is written."""
     refuse_existing(directory)
     simulation = simulation_of(resolved.config)
-    settled = settle(resolved, simulation)
+    resolved = with_decisions(resolved, simulation)
     directory.mkdir(parents=True, exist_ok=True)
     with locked(directory):
         refuse_existing(directory)
-        write_json(directory / ENVIRONMENT, environment(settled.config.engine.threads))
+        write_json(directory / ENVIRONMENT, environment(resolved.config.engine.threads))
+        write_federation(directory, simulation.federation)
         (directory / METRICS).touch()
-        write_atomically(directory / CONFIG, to_toml(settled).encode())
-        return Session(directory, settled.config, simulation, tuple(callbacks)).run(simulation.init(), {})
+        write_atomically(directory / CONFIG, to_toml(resolved).encode())
+        return Session(directory, resolved.config, simulation, tuple(callbacks)).run(simulation.init(), {})
 
 
 def resume(
     directory: Path,
     callbacks: Iterable[Callback] = (),
-    tell: Callable[[str], object] = lambda problem: None,
+    on_damaged: Callable[[str], object] = lambda problem: None,
     workers: int | None = None,
 ) -> tuple[StoredRun, list[str]]:
     """Continue an interrupted run to the same bits; returns it and what was wrong with damaged checkpoints.
 
-    `tell` hears of those at once. `workers`: another number of processes than before.
+    `on_damaged` is called with each of those before the first round. `workers`: another number of processes.
     """
     if not is_run(directory):
         raise InputError(f"'{directory}' is not a run directory; give one that `driftless run` made.")
@@ -92,15 +106,40 @@ def resume(
             raise InputError(
                 f"the run in '{directory}' has ended already; look at it with: {command('report', directory)}"
             )
+        recorded = StoredRun(directory).environment if (directory / ENVIRONMENT).exists() else {}
+        refuse_other_engine(directory, recorded)
         config = with_workers(resolve(directory / CONFIG, []).config, workers)
         simulation = simulation_of(without_weights(directory, config))
+        simulation = replace(simulation, notices=simulation.notices + differences(recorded))
+        if not (directory / FEDERATION).exists():
+            write_federation(directory, simulation.federation)
         session = Session(directory, config, simulation, tuple(callbacks))
         loaded = session.checkpoints.load(simulation.init())
         if loaded is None:
             return session.run(simulation.init(), {}), []
         for problem in loaded.damaged:
-            tell(problem)
+            on_damaged(problem)
         return session.run(loaded.state, loaded.positions), loaded.damaged
+
+
+def start_or_resume(directory: Path, callbacks: Iterable[Callback] = (), resolved: Resolved | None = None) -> StoredRun:
+    """The run of a directory: started, resumed, or as it is if it has ended. Its settings: default planned.toml."""
+    if not is_run(directory):
+        return start(resolved or resolve(directory / PLANNED, []), directory, callbacks)
+    stored = StoredRun(directory)
+    return stored if stored.result is not None else resume(directory, callbacks)[0]
+
+
+def write_federation(directory: Path, federation: Federation) -> None:
+    write_json(directory / FEDERATION, federation_summary(federation), indent=None)
+
+
+def refuse_other_engine(directory: Path, recorded: dict[str, Any]) -> None:
+    if recorded.get("engine", 1) != ENGINE:
+        raise InputError(
+            f"the run in '{directory}' was started by a version of driftless with another engine, so it cannot "
+            f"be continued to the same bits; start it anew with: driftless run {shlex.quote(str(directory / CONFIG))} output=DIR"
+        )
 
 
 def without_weights(directory: Path, config: Config) -> Config:
@@ -113,6 +152,7 @@ def without_weights(directory: Path, config: Config) -> Config:
 def with_workers(config: Config, workers: int | None) -> Config:
     if workers is None:
         return config
+    check_whole("workers", workers, 1)
     if workers > 1 and config.engine.threads != 1:
         raise InputError(
             f"the run was started with {config.engine.threads} threads, and workers have one each: its numbers would "
@@ -141,7 +181,7 @@ class Session:
                 callback.on_start(self.config, self.directory, state.round + 1)
             status, reason = "finished", None
             for notice in self.simulation.notices + self.simulation.decision.notices:
-                self._tell(Event(state.round, notice), events)
+                self._report(Event(state.round, notice), events)
             try:
                 reason = self._play(state, rows, metrics, events)
                 status = "stopped" if reason else "finished"
@@ -185,50 +225,14 @@ class Session:
         rows.append(row)
         metrics.write(row)
         for event in record.events:
-            self._tell(event, events)
+            self._report(event, events)
         reasons = [stop_reason(self.config, rows), *(callback.on_round(record) for callback in self.callbacks)]
         return next((reason for reason in reasons if reason), None)
 
-    def _tell(self, event: Event, events: Lines) -> None:
+    def _report(self, event: Event, events: Lines) -> None:
         events.write(as_json(event))
         for callback in self.callbacks:
             callback.on_event(event)
-
-
-class Lines:
-    """A file of JSON lines, each flushed when it is written."""
-
-    def __init__(self, path: Path, positions: dict[str, int]) -> None:
-        self.path = path
-        self.position = positions.get(path.name, 0)
-        self._file: BinaryIO | None = None
-
-    def __enter__(self) -> Lines:
-        self.path.touch()
-        if self.path.stat().st_size < self.position:
-            raise InputError(
-                f"'{self.path}' has {self.path.stat().st_size} bytes, but the checkpoint was made when it had "
-                f"{self.position}: lines are missing. Put the file back, or delete the checkpoint folder to start over."
-            )
-        self._file = open(self.path, "r+b")
-        self._file.truncate(self.position)
-        self._file.seek(self.position)
-        return self
-
-    def write(self, content: dict[str, Any]) -> None:
-        assert self._file is not None
-        self._file.write((json.dumps(content) + "\n").encode())
-        self._file.flush()
-        self.position = self._file.tell()
-
-    def sync(self) -> None:
-        """Make the lines durable before a checkpoint counts on them."""
-        assert self._file is not None
-        os.fsync(self._file.fileno())
-
-    def __exit__(self, *_: object) -> None:
-        assert self._file is not None
-        self._file.close()
 
 
 def result_of(status: str, reason: str | None, rows: list[Row]) -> dict[str, Any]:
@@ -253,8 +257,8 @@ def as_json(event: Event) -> dict[str, Any]:
     return {"round": event.round, "what": event.what, "clients": list(event.clients)}
 
 
-def settle(resolved: Resolved, simulation: Simulation) -> Resolved:
-    """Write down what was left open and is now decided."""
+def with_decisions(resolved: Resolved, simulation: Simulation) -> Resolved:
+    """What was left open, as it was decided for this run, so that a resumed run decides nothing again."""
     decided = {f"engine.{name}": value for name, value in simulation.resolved_engine.items()}
     decided["run.evaluate_every"] = simulation.evaluate_every
     changed = {key: value for key, value in decided.items() if resolved.value(key) != value}
@@ -266,91 +270,7 @@ def fingerprint(config: Config) -> str:
     settings = config.model_dump()
     for section, key in (("run", "checkpoint_every"), ("run", "output"), ("engine", "workers"), ("engine", "memory")):
         settings[section].pop(key)
-    for (section, key), before in ADDED.items():
-        if settings[section][key] == before:
-            settings[section].pop(key)
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
-class Locked(InputError):
-    """Another process writes the run."""
-
-
-def command(name: str, directory: Path) -> str:
-    """A command as one would type it."""
-    return f"driftless {name} {shlex.quote(str(directory))}"
-
-
-def refuse_file(directory: Path) -> None:
-    in_the_way = next((path for path in (directory, *directory.parents) if path.exists() and not path.is_dir()), None)
-    if in_the_way:
-        raise InputError(f"the output '{directory}' cannot be a folder: '{in_the_way}' is a file. Choose another one.")
-
-
-def refuse_existing(directory: Path) -> None:
-    refuse_file(directory)
-    if not is_run(directory):
-        ours = (directory / LOCK).exists()  # a start that was killed before its first round
-        taken = [name for name in (CONFIG, ENVIRONMENT, METRICS, EVENTS, RESULT) if (directory / name).exists()]
-        if taken and not ours:
-            raise InputError(
-                f"'{directory}' holds a file '{taken[0]}' that is not of a run; it would be overwritten. "
-                "Choose another output."
-            )
-        return
-    if StoredRun(directory).result is not None:
-        raise InputError(
-            f"'{directory}' holds a finished run; look at it with: {command('report', directory)}. To run again, "
-            "choose another output, or add --again, which keeps the old run under another name."
-        )
-    raise InputError(
-        f"'{directory}' holds a run that has not ended; continue it with: {command('resume', directory)}. To start "
-        "anew, choose another output, or add --again, which keeps the old run under another name."
-    )
-
-
-def set_aside(directory: Path) -> Path | None:
-    """Rename an existing run out of the way; returns its new name."""
-    if not is_run(directory):
-        return None
-    with locked(directory):
-        other = free_name(directory.with_name(f"{directory.name}.old"))
-        directory.rename(other)
-    return other
-
-
-def free_name(directory: Path) -> Path:
-    """The directory itself, or with -2, -3, ... behind it if it exists."""
-    if not directory.exists():
-        return directory
-    number = 2
-    while directory.with_name(f"{directory.name}-{number}").exists():
-        number += 1
-    return directory.with_name(f"{directory.name}-{number}")
-
-
-def default_directory(config: Config) -> Path:
-    """runs/digits-adabest-seed3: never one that exists."""
-    algorithm = Path(config.algorithm.name.rpartition(":")[2]).name
-    return free_name(Path("runs") / f"{config.data.name}-{algorithm}-seed{config.run.seed}")
-
-
-@contextmanager
-def locked(directory: Path) -> Generator[None]:
-    """Only one process writes a run. The lock is the kernel's: a killed process leaves none behind."""
-    with open(directory / LOCK, "a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise Locked(
-                f"another process ({file.read().strip() or 'unknown'}) is writing the run in '{directory}'; "
-                "wait for it, or stop it first."
-            ) from None
-        file.truncate(0)
-        file.write(f"pid {os.getpid()}\n")
-        file.flush()
-        yield
 
 
 @contextmanager
@@ -373,40 +293,3 @@ def interrupts() -> Generator[Any]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-def environment(threads: int) -> dict[str, Any]:
-    """What a reader needs to judge, and to repeat, the numbers."""
-    return {
-        "driftless": metadata.version("driftless"),
-        "commit": commit(),
-        "python": platform.python_version(),
-        **{name: metadata.version(name) for name in LISTED},
-        "platform": platform.platform(),
-        "cpu": cpu_name(),
-        "cores": os.cpu_count(),
-        "threads": threads,
-        "command": sys.argv,
-        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }
-
-
-def commit() -> str | None:
-    """The commit of the source tree, with a + when it has changes; None for an installed package."""
-    here = Path(__file__).parent
-    try:
-        found = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
-            cwd=here, capture_output=True, text=True, timeout=5, check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return found.stdout.strip() or None
-
-
-def cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")

@@ -1,7 +1,7 @@
 """Trackers: what a run measures, copied to TensorBoard or MLflow while it goes on; and a user's own callbacks.
 
-A tracker never changes a run. One that fails, because a disk is full or a server is gone, says so once and is silent
-from then on. A resumed run is continued in the tracker too, without a round that is there twice.
+A tracker never changes a run. One that fails, because a disk is full or a server is gone, warns once and records no
+more. A resumed run is continued in the tracker too, without a round that is there twice.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class TensorBoard(Tracker):
 
     def __init__(self, log_dir: Path | str | None = None) -> None:
         self._log_dir = log_dir
-        self._module = required("torch.utils.tensorboard", "tensorboard")
+        self._module = import_extra("torch.utils.tensorboard", "tensorboard")
         self._writer: Any = None
 
     def start(self, config: Config, directory: Path | None, first_round: int) -> None:
@@ -94,18 +94,20 @@ class TensorBoard(Tracker):
         # Of a run that was killed and is resumed, the rounds that are now played again do not count.
         self._writer = self._module.SummaryWriter(str(folder), purge_step=first_round)
         if first_round == 1:
-            self._writer.add_text("config", table(settings(config)), 0)
+            self._writer.add_text("config", markdown_table(settings(config)), 0)
 
     def round(self, record: Record) -> None:
         for name, value in numbers(record.metrics).items():
             self._writer.add_scalar(name, value, record.round)
-        self._writer.flush()  # a killed process has lost nothing that a checkpoint remembers
+        self._writer.flush()  # a killed process has lost nothing that is in a checkpoint
 
     def event(self, event: Event) -> None:
-        self._writer.add_text("events", said(event), event.round)
+        self._writer.add_text("events", event_text(event), event.round)
 
     def end(self, result: Mapping[str, Any]) -> None:
-        self._writer.add_text("result", table({key: result.get(key) for key in ("status", "reason")}), result["rounds"])
+        self._writer.add_text(
+            "result", markdown_table({key: result.get(key) for key in ("status", "reason")}), result["rounds"]
+        )
         self._writer.close()
 
 
@@ -120,15 +122,15 @@ class MLflow(Tracker):
             os.environ.setdefault(name, value)  # read when mlflow is imported
         self._uri = uri or os.environ.get("MLFLOW_TRACKING_URI")
         self._experiment = experiment
-        self._module = required("mlflow", "mlflow")
+        self._module = import_extra("mlflow", "mlflow")
         if self._uri is None:
-            required("sqlalchemy", "mlflow")
+            import_extra("sqlalchemy", "mlflow")
         self._client: Any = None
         self._run = ""
         self._logged = 0
 
     def start(self, config: Config, directory: Path | None, first_round: int) -> None:
-        logging.getLogger("mlflow").setLevel(logging.WARNING)  # it narrates how it makes its tables
+        logging.getLogger("mlflow").setLevel(logging.WARNING)  # otherwise it reports every table that it makes
         folder = (directory or Path()).resolve()
         uri = self._uri or f"sqlite:///{folder / 'mlflow.db'}"
         with warnings.catch_warnings():
@@ -138,7 +140,7 @@ class MLflow(Tracker):
                 self._begin(config, directory, uri)
 
     def _continue(self, directory: Path, uri: str) -> bool:
-        """Take up the run that this directory began in this store."""
+        """Continue the run that this directory began in this store."""
         file = directory / "mlflow.json"
         stored = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
         if stored.get("store") != self._name(uri):
@@ -181,7 +183,7 @@ class MLflow(Tracker):
         self._client.log_batch(self._run, metrics=metrics)
 
     def event(self, event: Event) -> None:
-        self._client.set_tag(self._run, f"event.{event.round}", said(event))
+        self._client.set_tag(self._run, f"event.{event.round}", event_text(event))
 
     def end(self, result: Mapping[str, Any]) -> None:
         self._client.set_tag(self._run, "driftless.status", result["status"])
@@ -200,7 +202,7 @@ def tracker(name: str) -> Callback:
     return TRACKERS[name]()
 
 
-def required(module: str, extra: str) -> Any:
+def import_extra(module: str, extra: str) -> Any:
     """A module of an extra, imported only when it is asked for."""
     try:
         return importlib.import_module(module)
@@ -241,11 +243,11 @@ def tags(directory: Path | None) -> dict[str, str]:
     return {key: str(value) for key, value in found.items() if value}
 
 
-def said(event: Event) -> str:
+def event_text(event: Event) -> str:
     clients = ", ".join(map(str, event.clients[:20])) + (", ..." if len(event.clients) > 20 else "")
     return event.what + (f" (clients {clients})" if clients else "")
 
 
-def table(values: Mapping[str, Any]) -> str:
+def markdown_table(values: Mapping[str, Any]) -> str:
     """As Markdown, which TensorBoard shows."""
     return "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in values.items())])

@@ -18,6 +18,7 @@ from driftless.config.resolution import (
     Resolved,
     Values,
     combine,
+    flat,
     flatten,
     parse_overrides,
     parse_value,
@@ -31,19 +32,17 @@ from driftless.engine.batches import check_steps
 from driftless.engine.local import check_agreement
 from driftless.engine.simulation import Simulation
 from driftless.errors import InputError, unknown
-from driftless.runs import run as running
-from driftless.runs.files import write_atomically, write_json
+from driftless.runs.directory import PLANNED, command
+from driftless.runs.files import read_json, write_atomically, write_json
 from driftless.tune.space import Space, default_space, grid_size, parse_space
 
-STUDY, PLANNED = "study.json", "planned.toml"
+STUDY, CLAIM = "study.json", ".claim"
 SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("median", "none")
 DEFAULT_TRIALS = 30
 HELD_OUT = 0.2
-DECIDED = tuple(f"engine.{name}" for name in ("kind", "block_size", "compile", "workers", "memory"))
-"""What a machine decides for itself: it changes no result beyond rounding, so it does not make another search."""
 
 
-class Tune(Section):
+class Tune(Section, frozen=True):
     """The `[tune]` table of a configuration file."""
 
     trials: int | None = Field(default=None, ge=1)
@@ -70,7 +69,7 @@ class Plan:
     """ "validation_accuracy", or "validation_loss" for regression."""
     title: str
     notes: tuple[str, ...] = ()
-    """What was decided for the user, to be said aloud."""
+    """What was decided for the user, to be shown."""
     output: str | None = None
     name: str = ""
     """Of the study in its storage; decided with the folder."""
@@ -106,10 +105,10 @@ def plan(file: Path | None, overrides: Iterable[str]) -> Plan:
     table.pop("compare", None)  # a file may describe both
     from_file = flatten(file, table) if file else {}
     given = parse_overrides(run_overrides, from_file)
-    # One thread each: two trials side by side are faster than one on two threads, and bits do not depend on the jobs.
+    # One process each: several trials side by side are faster than one trial in several processes.
     base = combine(
         [
-            ("the search", {"engine.threads": 1, "run.evaluate_every": 1}),
+            ("the search", {"engine.workers": 1, "run.evaluate_every": 1}),
             (str(file), from_file),
             ("command line", given),
         ]
@@ -205,7 +204,7 @@ def hold_out(base: Resolved) -> tuple[Resolved, list[str]]:
 
 
 def checked(config: Config, notes: list[str]) -> Simulation:
-    """With fewer clients to train on, a cohort may have become too large: then say why they are fewer."""
+    """With fewer clients to train on, a cohort may have become too large: then the error gives the reason."""
     try:
         return simulation_of(config)
     except InputError as error:
@@ -253,9 +252,23 @@ def check_ends(base: Resolved, space: Space, simulation: Simulation) -> None:
 def identity(plan: Plan) -> dict[str, Any]:
     """What makes it this search and no other, as JSON gives it back. The number of trials does not."""
     options = plan.options.model_dump(exclude={"trials", "storage", "study", "space"})
-    base = {key: value for key, value in values_of(plan.base).items() if key not in DECIDED}
     space = {f"space.{key}": dim.as_toml() for key, dim in plan.space.items()}
-    return json.loads(json.dumps({**base, **{f"tune.{key}": value for key, value in options.items()}, **space}))
+    return json.loads(json.dumps({**values_of(plan.base), **{f"tune.{k}": v for k, v in options.items()}, **space}))
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """The keys in which two searches differ.
+
+    The engine changes no result beyond rounding, so it does not make another search; its precision does. A setting that
+    one of them does not have, because its version of driftless had none, has its default there.
+    """
+    defaults = flat(Config())
+    return [
+        key
+        for key in {**there, **here}
+        if (key == "engine.dtype" or not key.startswith("engine."))
+        and there.get(key, defaults.get(key)) != here.get(key, defaults.get(key))
+    ]
 
 
 def write_plan(plan: Plan, folder: Path) -> None:
@@ -274,7 +287,7 @@ def read_plan(folder: Path) -> Plan:
     """The plan of a study's folder, to continue it."""
     if not is_study(folder):
         raise InputError(f"'{folder}' holds no search; give a folder that `driftless tune` made.")
-    stored = json.loads((folder / STUDY).read_text(encoding="utf-8"))
+    stored = read_json(folder / STUDY)
     base = Resolved(resolve(folder / PLANNED, []).config, stored["source"])
     options = Tune(**stored["options"], storage=stored["storage"])
     space = parse_space(stored["space"], values_of(base))
@@ -288,16 +301,15 @@ def is_study(folder: Path) -> bool:
     return (folder / STUDY).is_file()
 
 
-def settle(plan: Plan, folder: Path) -> Plan:
-    """The plan with what the folder already decided; a folder of another search, or of something else, is refused.
+def plan_of_folder(plan: Plan, folder: Path) -> Plan:
+    """The plan with the name, place and engine that the folder has; a folder of anything else is refused.
 
     The caller holds the folder's lock.
     """
     if not is_study(folder):
-        if any(path.name != ".claim" for path in folder.iterdir()):
+        if any(path.name != CLAIM for path in folder.iterdir()):
             raise InputError(f"'{folder}' exists and holds something else; choose another with output=FOLDER.")
-        name = plan.options.study or folder.resolve().name
-        return replace(plan, base=decided(plan), name=name, place=uuid.uuid4().hex)
+        return replace(plan, name=plan.options.study or folder.resolve().name, place=uuid.uuid4().hex)
     stored = read_plan(folder)
     refuse_other(stored, plan, folder)
     return replace(stored, trials=plan.trials, options=plan.options, notes=plan.notes)
@@ -307,21 +319,14 @@ def refuse_other(stored: Plan, plan: Plan, folder: Path) -> None:
     there, here = identity(stored), identity(plan)
     there["tune.storage"], here["tune.storage"] = (without_password(p.options.storage or "") for p in (stored, plan))
     there["tune.study"], here["tune.study"] = stored.name, plan.options.study or stored.name
-    different = [key for key in {**there, **here} if there.get(key) != here.get(key)]
+    different = differences(there, here)
     if different:
         key = different[0]
         raise InputError(
             f"'{folder}' holds another search: {key} is {there.get(key, 'not set')} there and "
             f"{here.get(key, 'not set')} here. Choose another folder with output=FOLDER, or continue that search with: "
-            f"driftless resume {folder}"
+            f"{command('resume', folder)}"
         )
-
-
-def decided(plan: Plan) -> Resolved:
-    """The engine, measured once for all trials; where the model is searched, each trial measures its own."""
-    if any(key.startswith("model.") for key in plan.space):
-        return plan.base
-    return running.settle(plan.base, simulation_of(plan.base.config))
 
 
 def without_password(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`driftless tune`: a search for the best settings, judged on clients that are held out; the test set has no say.
+"""`driftless tune`: a search for the best settings, judged on clients that are held out; never by the test set.
 
 The objective of a trial is its validation accuracy (for regression: minus its validation loss), the mean over its last
 few evaluations, and over its seeds. The mean of the last, not the best of all: a setting that once had a lucky round is
@@ -13,38 +13,33 @@ from __future__ import annotations
 import math
 import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from driftless.compare import wait
-from driftless.config.resolution import Resolved, to_toml, with_values
+from driftless.config.resolution import to_toml, with_values
 from driftless.engine.history import Record
 from driftless.errors import InputError
-from driftless.runs import run as running
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun, is_run
 from driftless.runs.files import write_atomically
-from driftless.runs.jobs import ctrl_c_is_ours, end_with_parent
-from driftless.tune.plan import Plan, is_study, plan, read_plan, settle, trial_config, write_plan
+from driftless.runs.jobs import CountRounds, Shared, Tick, run_jobs
+from driftless.runs.run import start_or_resume
+from driftless.tune.plan import Plan, is_study, plan, plan_of_folder, read_plan, trial_config, write_plan
 from driftless.tune.space import Value
 
-if TYPE_CHECKING:  # Optuna is an extra: imported when a search begins
-    from driftless.tune.study import Claim, Tried
+if TYPE_CHECKING:  # Optuna is an extra: study.py is imported when a search begins
+    from driftless.tune.study import Claim, TrialResult
 
 __all__ = ["Outcome", "Plan", "as_json", "execute", "is_study", "plan", "read_plan", "rich_table"]
 
 BEST = "best.toml"
 PRUNED = "pruned: "
 Progress = Callable[[int, str], object]
-"""Hears how many rounds are done in all, and what to say about it."""
+"""Called with the number of rounds done in all, and a text to show with it."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +48,8 @@ class Outcome:
 
     folder: Path
     plan: Plan
-    trials: list[Tried]
-    best: Tried | None
+    trials: list[TrialResult]
+    best: TrialResult | None
     """None while no trial has ended well."""
 
     @property
@@ -70,134 +65,84 @@ class Outcome:
 
 def execute(plan: Plan, folder: Path, progress: Progress, jobs: int | None = None) -> Outcome:
     """Run the trials that are missing. Ctrl-C saves and stops; the same call, or a kill and the same call, goes on."""
-    from driftless.tune import study as memory
+    from driftless.tune.study import folder_lock, open_study, trial_results
 
-    with memory.alone(folder):
-        plan = settle(plan, folder)
-        trials = memory.tried(memory.open_study(plan, folder), plan)
+    with folder_lock(folder):
+        plan = plan_of_folder(plan, folder)
+        trials = trial_results(open_study(plan, folder), plan)
         write_plan(plan, folder)  # only now: a plan whose storage cannot be opened is none
     missing = plan.trials - sum(trial.state != "unfinished" for trial in trials)
-    shared = Shared(
-        multiprocessing.get_context("spawn"), (plan.trials - missing) * plan.rounds_of_trial, best_of(trials)
-    )
-    workers = min(jobs or os.cpu_count() or 1, missing)
-    if workers > 1:
-        in_processes(plan, folder, shared, workers, progress)
-    else:
-        in_this_process(plan, folder, shared, progress)
-    shared.show(progress)
-    return conclude(plan, folder)
+    shared = SharedSearch((plan.trials - missing) * plan.rounds_of_trial, best_of(trials))
+    workers = max(1, min(jobs or os.cpu_count() or 1, missing))
+    run_jobs(run_trials, [(plan, folder)] * workers, workers, shared, lambda: shared.show(progress))
+    return read_outcome(plan, folder)
 
 
-def conclude(plan: Plan, folder: Path) -> Outcome:
-    """Read the study and write the best settings down."""
-    from driftless.tune import study as memory
+def read_outcome(plan: Plan, folder: Path) -> Outcome:
+    """Read the study and write the best settings into best.toml."""
+    from driftless.tune.study import folder_lock, open_study, trial_results
 
-    with memory.alone(folder):
-        trials = memory.tried(memory.open_study(plan, folder), plan)
+    with folder_lock(folder):
+        trials = trial_results(open_study(plan, folder), plan)
         outcome = Outcome(folder, plan, trials, best_of(trials))
         if outcome.best:
             write_atomically(folder / BEST, best_toml(outcome, outcome.best).encode())
     return outcome
 
 
-def best_of(trials: Sequence[Tried]) -> Tried | None:
+def best_of(trials: Sequence[TrialResult]) -> TrialResult | None:
     """The largest objective; of equal ones the first."""
     ended = [trial for trial in trials if trial.state == "finished"]
     return max(ended, key=lambda trial: (trial.value, -trial.number), default=None)
 
 
-class Shared:
-    """What the processes of a search tell one another: rounds done, the best objective, the wish to stop."""
+class SharedSearch(Shared):
+    """Also the best objective so far."""
 
-    def __init__(self, context: Any, rounds: int, best: Tried | None) -> None:
-        self.rounds = context.Value("q", rounds)
-        self.best = context.Value("d", -math.inf if best is None or best.value is None else best.value)
-        self.stop = context.Value("b", 0)
+    def __init__(self, rounds: int, best: TrialResult | None) -> None:
+        super().__init__(rounds)
+        value = -math.inf if best is None or best.value is None else best.value
+        self._best = multiprocessing.get_context("spawn").Value("d", value)
 
-    def add(self, rounds: int) -> None:
-        with self.rounds.get_lock():
-            self.rounds.value += rounds
-
-    def note(self, value: float) -> None:
-        with self.best.get_lock():
-            self.best.value = max(self.best.value, value)
+    def add_objective(self, value: float) -> None:
+        with self._best.get_lock():
+            self._best.value = max(self._best.value, value)
 
     def show(self, progress: Progress) -> None:
-        best = self.best.value
-        progress(self.rounds.value, f"best {abs(best):.4f}" if math.isfinite(best) else "")
+        best = self._best.value
+        progress(self.rounds, f"best {abs(best):.4f}" if math.isfinite(best) else "")
 
 
-def in_this_process(plan: Plan, folder: Path, shared: Shared, progress: Progress) -> None:
-    try:
-        work(plan, folder, shared, lambda: shared.show(progress))
-    except running.Interrupted:
-        raise KeyboardInterrupt from None
+def run_trials(shared: SharedSearch, tick: Tick, plan: Plan, folder: Path) -> None:
+    """A job: trial after trial, as long as one is missing."""
+    from driftless.tune.study import claim_trial, folder_lock, open_study, record_result
 
-
-def in_processes(plan: Plan, folder: Path, shared: Shared, workers: int, progress: Progress) -> None:
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, _start_worker, (plan, folder, shared)) as pool:
-        with ctrl_c_is_ours():
-            futures = [pool.submit(_work) for _ in range(workers)]
+    with folder_lock(folder):
+        study = open_study(plan, folder)
+    while not shared.stopping and (claim := claim_trial(study, plan, folder)) is not None:
+        counted = CountRounds(shared, tick)
         try:
-            wait(futures, lambda: shared.show(progress))
-        except BrokenProcessPool:
-            raise InputError(
-                "a worker process was killed, perhaps for lack of memory. Its trial is saved: repeat the command to "
-                "continue, with fewer --jobs if it happens again."
-            ) from None
-        except BaseException:
-            shared.stop.value = 1
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-
-
-# A worker's part of the search.
-_part: tuple[Plan, Path, Shared] | None = None
-
-
-def _start_worker(plan: Plan, folder: Path, shared: Shared) -> None:
-    global _part
-    _part = plan, folder, shared
-    end_with_parent()
-
-
-def _work() -> None:
-    assert _part is not None
-    with suppress(running.Interrupted):  # at the parent's wish
-        work(*_part, lambda: None)
-
-
-def work(plan: Plan, folder: Path, shared: Shared, tick: Callable[[], object]) -> None:
-    """Trial after trial, as long as one is missing."""
-    from driftless.tune import study as memory
-
-    with memory.alone(folder):
-        study = memory.open_study(plan, folder)
-    while not shared.stop.value and (claim := memory.claim(study, plan, folder)) is not None:
-        watch = Watch(shared, tick)
-        try:
-            value, rounds = play(plan, claim, watch)
+            value, rounds = run_trial(plan, claim, counted)
         except BaseException:
             claim.file.close()  # the trial stays unfinished: the next call resumes it
             raise
-        memory.conclude(study, claim, value, rounds)
-        shared.note(-math.inf if value is None else value)
-        shared.add(plan.rounds_of_trial - watch.rounds)
+        record_result(study, claim, value, rounds)
+        shared.add_objective(-math.inf if value is None else value)
+        shared.add(plan.rounds_of_trial - counted.rounds)
         tick()
 
 
-def play(plan: Plan, claim: Claim, watch: Callback) -> tuple[float | None, int]:
+def run_trial(plan: Plan, claim: Claim, counted: Callback) -> tuple[float | None, int]:
     """The objective, None when the trial was pruned, and the rounds played. Only the first seed can be pruned."""
     values: list[float] = []
     rounds = 0
     for seed in plan.seeds:
         path = claim.directory / f"seed-{seed}" if plan.options.seeds > 1 else claim.directory
-        judge = [Judge(plan, claim)] if seed == plan.seeds[0] and plan.options.pruner != "none" else []
+        pruning = [Pruning(plan, claim)] if seed == plan.seeds[0] and plan.options.pruner != "none" else []
         settings = {**claim.params, "run.seed": seed}
         check_same(path, settings)
-        stored = finished(trial_config(plan.base, settings, f"trial {claim.trial.number}"), path, [watch, *judge])
+        resolved = trial_config(plan.base, settings, f"trial {claim.trial.number}")
+        stored = start_or_resume(path, [counted, *pruning], resolved)
         result = stored.result or {}
         rounds += result["rounds"]
         if result["status"] == "diverged":
@@ -221,14 +166,6 @@ def check_same(path: Path, settings: Mapping[str, Any]) -> None:
             )
 
 
-def finished(resolved: Resolved, path: Path, callbacks: list[Callback]) -> StoredRun:
-    """The run, started, resumed, or as it is when it has ended."""
-    if not is_run(path):
-        return running.start(resolved, path, callbacks)
-    stored = StoredRun(path)
-    return stored if stored.result is not None else running.resume(path, callbacks)[0]
-
-
 def objective(rows: Sequence[Mapping[str, Any]], plan: Plan) -> float:
     """The mean of the last evaluations on the held-out clients, larger is better; not finite is the worst."""
     measured = [value for row in rows if (value := validation(row, plan)) is not None]
@@ -237,7 +174,7 @@ def objective(rows: Sequence[Mapping[str, Any]], plan: Plan) -> float:
 
 
 def validation(row: Mapping[str, Any], plan: Plan) -> float | None:
-    """What a round's evaluation says, None for a round without. A value that was not finite is missing from the row."""
+    """The objective of one round, None for a round without evaluation; a row lacks a value that was not finite."""
     run = plan.base.config.run
     if row["round"] % run.evaluate_every and row["round"] != run.rounds:
         return None
@@ -247,29 +184,7 @@ def validation(row: Mapping[str, Any], plan: Plan) -> float | None:
     return -value if plan.objective == "validation_loss" else value
 
 
-class Watch(Callback):
-    """Counts the rounds of a trial for the progress bar and hears the wish to stop."""
-
-    def __init__(self, shared: Shared, tick: Callable[[], object]) -> None:
-        self.rounds = 0
-        self._shared = shared
-        self._tick = tick
-
-    def on_start(self, config: object, directory: Path | None, first_round: int) -> None:
-        self._count(first_round - 1)
-
-    def on_round(self, record: Record) -> None:
-        self._count(1)
-        self._tick()
-        if self._shared.stop.value:
-            signal.raise_signal(signal.SIGTERM)  # the run saves itself after this round
-
-    def _count(self, rounds: int) -> None:
-        self.rounds += rounds
-        self._shared.add(rounds)
-
-
-class Judge(Callback):
+class Pruning(Callback):
     """Stops a trial that is worse than the median of the others."""
 
     def __init__(self, plan: Plan, claim: Claim) -> None:
@@ -277,10 +192,10 @@ class Judge(Callback):
         self._claim = claim
 
     def on_round(self, record: Record) -> str | None:
-        from driftless.tune import study as memory
+        from driftless.tune.study import should_prune
 
         value = validation(record.metrics, self._plan)
-        if value is None or not memory.should_prune(self._claim, value, record.round):
+        if value is None or not should_prune(self._claim, value, record.round):
             return None
         if record.round == self._plan.base.config.run.rounds:
             return None
@@ -288,21 +203,20 @@ class Judge(Callback):
         return f"{PRUNED}{name} {abs(value):.4f} after round {record.round} is behind the median of the other trials"
 
 
-def best_toml(outcome: Outcome, best: Tried) -> str:
+def best_toml(outcome: Outcome, best: TrialResult) -> str:
     """The configuration of the best trial, which `driftless run` repeats to the bit."""
     plan, where = outcome.plan, f"trial {best.number}"
     resolved = trial_config(plan.base, best.params, where)
     run = outcome.folder / f"trial-{best.number:04d}"
     run = run / f"seed-{plan.seeds[0]}" if plan.options.seeds > 1 else run
     if best.here and is_run(run):
-        engine = StoredRun(run).config.engine
-        chosen = {f"engine.{name}": getattr(engine, name) for name in ("kind", "block_size", "compile")}
+        chosen = {f"engine.{name}": value for name, value in StoredRun(run).config.engine}
         changed = {key: value for key, value in chosen.items() if resolved.value(key) != value}
         resolved = with_values(resolved, changed, where)
     return header(outcome, best) + to_toml(resolved)
 
 
-def header(outcome: Outcome, best: Tried) -> str:
+def header(outcome: Outcome, best: TrialResult) -> str:
     plan = outcome.plan
     seeds = f"seeds {plan.seeds[0]} to {plan.seeds[-1]}" if plan.options.seeds > 1 else f"seed {plan.seeds[0]}"
     ended = sum(trial.state != "unfinished" for trial in outcome.trials)
@@ -314,7 +228,7 @@ def header(outcome: Outcome, best: Tried) -> str:
     )
 
 
-def ranked(outcome: Outcome) -> list[Tried]:
+def ranked(outcome: Outcome) -> list[TrialResult]:
     """The best first; then those that were pruned, that diverged, that have not ended."""
     order = ("finished", "pruned", "diverged", "unfinished")
     worst = -math.inf
@@ -330,8 +244,8 @@ def rich_table(outcome: Outcome, most: int = 10) -> Table:
     for trial in rows[:most]:
         value = outcome.shown(trial.value)
         cells = [show(trial.params.get(key)) for key in outcome.plan.space]
-        said = "best" if trial == outcome.best else "" if trial.state == "finished" else trial.state
-        table.add_row(str(trial.number), "-" if value is None else f"{value:.4f}", *cells, show(trial.rounds), said)
+        state = "best" if trial == outcome.best else "" if trial.state == "finished" else trial.state
+        table.add_row(str(trial.number), "-" if value is None else f"{value:.4f}", *cells, show(trial.rounds), state)
     if len(rows) > most:
         table.caption = f"and {len(rows) - most} more"
         table.caption_justify = "left"

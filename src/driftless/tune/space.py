@@ -19,7 +19,7 @@ from driftless.errors import InputError, unknown
 
 Value = bool | int | float | str
 SEARCHED = ("algorithm", "local", "server", "model")
-"""Sections that say how to train. The others say on what and for how long: their settings make trials incomparable."""
+"""How to train. The other sections are about what is trained on and for how long: trials would not be comparable."""
 RANGE_KEYS = ("low", "high", "log", "step")
 
 
@@ -82,7 +82,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "beta_global": {"low": 0.5, "high": 0.99},
     "tau": {"low": 2, "high": 20},
 }
-"""What is searched when the user says nothing: local.lr, and the algorithm's fields of these names, in ranges as papers
+"""What is searched by default: local.lr, and the algorithm's fields of these names, in ranges as papers
 tune them; `algorithm.field` where one algorithm uses a name differently. around = 10 is a logarithmic range from a
 tenth of the field's default to ten times it."""
 
@@ -104,9 +104,9 @@ def default_space(settings: Values) -> Space:
 
 
 def parse_space(table: Mapping[str, Any], settings: Values) -> Space:
-    """Keys are those of the configuration, short ones too; `settings` says which algorithm has to know them."""
+    """Keys are those of the configuration, short ones too; `settings` has the algorithm."""
     space: Space = {}
-    for given, value in flat(table).items():
+    for given, value in with_full_names(table).items():
         key = searched_key(given, settings)
         if key in space:
             raise InputError(f"space.{key} is given twice; give it once.")
@@ -116,7 +116,7 @@ def parse_space(table: Mapping[str, Any], settings: Values) -> Space:
     return space
 
 
-def flat(table: Mapping[str, Any]) -> dict[str, Any]:
+def with_full_names(table: Mapping[str, Any]) -> dict[str, Any]:
     """`local.lr = [...]` without quotes is a nested table in TOML; both mean the same."""
     found: dict[str, Any] = {}
     for key, value in table.items():
@@ -150,7 +150,7 @@ def searched_key(given: str, settings: Values) -> str:
 
 
 def kind_of(key: str, settings: Values) -> type | None:
-    """bool, int, float or str: what the setting takes; None when its declaration does not say."""
+    """bool, int, float or str: what the setting takes; None when its declaration has no type."""
     section, _, name = key.partition(".")
     if name in SECTIONS[section].model_fields:
         annotation = SECTIONS[section].model_fields[name].annotation

@@ -1,17 +1,16 @@
-"""The memory of a search: an Optuna study that processes and machines share, handing out trials one by one.
+"""The Optuna study of a search, which processes and machines share.
 
-The only module that knows Optuna; `tune` imports it when a search begins. Trial n gets the same suggestion whichever
-process asks for it, and a trial whose process was killed is taken up again as the same trial.
+The only module that imports Optuna; search.py imports it when a search begins. Trial n gets the same suggestion
+whichever process asks for it, and a trial whose process was killed is resumed as the same trial.
 """
 
 from __future__ import annotations
 
-import fcntl
 import math
 import re
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -26,10 +25,11 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from driftless.errors import InputError
 from driftless.random import key63
-from driftless.tune.plan import Plan, identity, without_password
+from driftless.runs.lock import exclusive, try_lock
+from driftless.tune.plan import CLAIM, Plan, differences, identity, without_password
 from driftless.tune.space import Choices, Dimension, Value, grid
 
-DATABASE, CLAIM = "study.db", ".claim"
+DATABASE = "study.db"
 STARTUP_TRIALS = 5
 """Trials that run to their end before a median means anything."""
 DIVERGED = -math.inf
@@ -38,8 +38,8 @@ SECONDS_TO_WAIT = 60
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A trial as the storage knows it."""
+class TrialResult:
+    """A trial as it is in the storage."""
 
     number: int
     state: str
@@ -52,6 +52,9 @@ class Tried:
     """Its directory is in this folder."""
 
 
+Tried = TrialResult
+
+
 @dataclass(frozen=True)
 class Claim:
     """A trial that this process alone works on, as long as the file is open."""
@@ -60,20 +63,20 @@ class Claim:
     directory: Path
     params: dict[str, Value]
     reported: set[int]
-    """Rounds that the storage knows already, from before the process was killed."""
+    """Rounds that are in the storage already, from before the process was killed."""
     file: IO[str]
 
 
 def open_study(plan: Plan, folder: Path) -> optuna.Study:
-    """The study, made if there is none; one of another search is refused. The caller is alone in the folder."""
+    """The study, made if there is none; one of another search is refused. The caller holds the folder's lock."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     url = plan.options.storage or f"sqlite:///{(folder / DATABASE).resolve()}"
     with storage_errors(url):
-        study = patiently(lambda: make_study(url, plan))
+        study = with_retries(lambda: make_study(url, plan))
         stored, own = study.user_attrs.get("search"), identity(plan)
         if stored is None and not study.get_trials(deepcopy=False):
             study.set_user_attr("search", own)
-        elif stored != own:
+        elif stored is None or differences(stored, own):
             raise InputError(
                 f"study '{plan.name}' in {without_password(url)} belongs to another search; "
                 "give yours another name with study=NAME."
@@ -93,8 +96,8 @@ def make_study(url: str, plan: Plan) -> optuna.Study:
     )
 
 
-def patiently(make: Callable[[], optuna.Study], attempts: int = 5) -> optuna.Study:
-    """Two machines that meet an empty database both create its tables: the loser finds them at its next attempt."""
+def with_retries(make: Callable[[], optuna.Study], attempts: int = 5) -> optuna.Study:
+    """Two machines that find an empty database both create its tables: the second finds them when it tries again."""
     for attempt in range(1, attempts):
         try:
             return make()
@@ -173,13 +176,13 @@ def pruner_of(plan: Plan) -> BasePruner:
     return MedianPruner(n_startup_trials=STARTUP_TRIALS, n_warmup_steps=plan.base.config.run.rounds // 4)
 
 
-def claim(study: optuna.Study, plan: Plan, folder: Path) -> Claim | None:
+def claim_trial(study: optuna.Study, plan: Plan, folder: Path) -> Claim | None:
     """A trial that a killed process left, else a new one, else None: as many as were asked for are under way."""
-    with alone(folder):
+    with folder_lock(folder):
         trials = study.get_trials(deepcopy=False)
         for frozen in trials:
             if frozen.state == TrialState.RUNNING and is_here(frozen, plan):
-                file = lock(directory_of(folder, frozen.number))
+                file = claim_file(directory_of(folder, frozen.number))
                 if file is not None:
                     trial = Trial(study, frozen._trial_id)  # pyright: ignore[reportPrivateUsage]
                     return claimed(trial, folder, plan, file, set(frozen.intermediate_values))
@@ -191,7 +194,7 @@ def claim(study: optuna.Study, plan: Plan, folder: Path) -> Claim | None:
             study.tell(trial, state=TrialState.FAIL)
             return None
         trial.set_user_attr("place", plan.place)
-        file = lock(directory_of(folder, trial.number))
+        file = claim_file(directory_of(folder, trial.number))
         assert file is not None
         return claimed(trial, folder, plan, file, set())
 
@@ -222,29 +225,20 @@ def directory_of(folder: Path, number: int) -> Path:
     return folder / f"trial-{number:04d}"
 
 
-def lock(directory: Path) -> IO[str] | None:
-    """The open file that is the claim; None if another process has it. The kernel takes it from a killed process."""
+def claim_file(directory: Path) -> IO[str] | None:
+    """The open file that is the claim; None if another process has it."""
     directory.mkdir(exist_ok=True)
-    file = open(directory / CLAIM, "a")  # noqa: SIM115  # open as long as the claim lasts
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        return None
-    return file
+    return try_lock(directory / CLAIM)
 
 
-@contextmanager
-def alone(folder: Path) -> Generator[None]:
+def folder_lock(folder: Path) -> AbstractContextManager[None]:
     """One process at a time; others wait."""
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / CLAIM, "a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    return exclusive(folder / CLAIM)
 
 
-def conclude(study: optuna.Study, claim: Claim, value: float | None, rounds: int) -> None:
-    """Tell the value of the trial, None for a pruned one; then others may have the directory."""
+def record_result(study: optuna.Study, claim: Claim, value: float | None, rounds: int) -> None:
+    """Store the value of the trial, None for a pruned one, and release the claim."""
     claim.trial.set_user_attr("rounds", rounds)
     if value is None:
         study.tell(claim.trial, state=TrialState.PRUNED, skip_if_finished=True)
@@ -254,18 +248,18 @@ def conclude(study: optuna.Study, claim: Claim, value: float | None, rounds: int
 
 
 def should_prune(claim: Claim, value: float, round: int) -> bool:
-    """Report where the trial is, and hear whether it is worth going on."""
+    """Report where the trial is, and return whether to stop it."""
     if round not in claim.reported:
         claim.trial.report(value, round)
     return claim.trial.should_prune()
 
 
-def tried(study: optuna.Study, plan: Plan) -> list[Tried]:
-    found: list[Tried] = []
+def trial_results(study: optuna.Study, plan: Plan) -> list[TrialResult]:
+    found: list[TrialResult] = []
     for trial in counted(study.get_trials(deepcopy=False)):
         value = trial.value if trial.state.is_finished() else None
         rounds, here = trial.user_attrs.get("rounds"), is_here(trial, plan)
-        found.append(Tried(trial.number, state_of(trial), value, dict(trial.params), rounds, here))
+        found.append(TrialResult(trial.number, state_of(trial), value, dict(trial.params), rounds, here))
     return found
 
 

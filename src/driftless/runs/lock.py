@@ -1,0 +1,51 @@
+"""Locks on files. They are the kernel's: a killed process leaves none behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from driftless.errors import InputError
+
+LOCK = "lock"
+
+
+class Locked(InputError):
+    """Another process writes the run."""
+
+
+@contextmanager
+def locked(directory: Path) -> Generator[None]:
+    """Only one process writes a run; for another one this raises Locked."""
+    file = try_lock(directory / LOCK)
+    if file is None:
+        holder = (directory / LOCK).read_text().strip() or "unknown"
+        raise Locked(f"another process ({holder}) is writing the run in '{directory}'; wait for it, or stop it first.")
+    with file:
+        file.truncate(0)
+        file.write(f"pid {os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def try_lock(path: Path) -> IO[str] | None:
+    """The file, locked as long as it is open; None if another process has it."""
+    file = open(path, "a")  # noqa: SIM115  # the caller closes it
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
+
+
+@contextmanager
+def exclusive(path: Path) -> Generator[None]:
+    """One process at a time; others wait."""
+    with open(path, "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
