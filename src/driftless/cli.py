@@ -18,7 +18,7 @@ from driftless.config import resolution as configuration
 from driftless.config.build import simulation_of
 from driftless.console import LISTS, ShowProgress, err, events_text, out, rounds_bar, run_table, say
 from driftless.errors import InputError, WorkerDied, unknown
-from driftless.report.names import plural
+from driftless.report.metrics import plural
 from driftless.runs import run as running
 from driftless.runs import trackers
 from driftless.runs.callbacks import Callback

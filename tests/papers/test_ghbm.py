@@ -15,7 +15,7 @@ import torch
 from driftless.papers import ghbm, ghbm_studies
 from driftless.papers.ghbm import EXPERIMENTS, IID, NON_IID
 from driftless.report.curves import Run
-from driftless.report.names import Axis
+from driftless.report.metrics import Axis
 from driftless.reproduce import runner as reproduce
 from driftless.reproduce.experiment import Cell, Check, Experiment, Number, Setup
 from driftless.reproduce.outcome import Measure, Missing, Outcome, Result

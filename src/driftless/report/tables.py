@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from driftless.report.names import Axis, Better
+from driftless.report.metrics import Axis, Better
 from driftless.report.summary import Cost, Row, Spread, Summary
 
 if TYPE_CHECKING:
