@@ -76,7 +76,7 @@ def test_runs_with_hardly_any_number_have_the_figures_they_have_numbers_for(tmp_
     assert [file.name for file in write_figures([run], tmp_path / "f", ["png"])] == ["train_loss-rounds.png"]
 
 
-def test_a_diverging_run_is_drawn_on_a_logarithmic_axis_without_a_complaint(tmp_path: Path):
+def test_a_diverging_run_is_drawn_on_a_logarithmic_axis(tmp_path: Path):
     rows = [{"round": t, "train_loss": 10.0**t, "norm_x": float("inf")} for t in range(1, 30)]
     runs = [
         write_run(tmp_path / f"{s}", [f"run.seed={s}", "run.rounds=99"], rows[: 20 + s], "diverged", federation=None)

@@ -74,7 +74,7 @@ def test_the_page_of_a_comparison_is_whole_and_refers_to_nothing_outside(compari
         "fedavg, scaffold and ghbm on digits",
         "20 clients",
         "dirichlet, alpha = 0.3",
-        "Nothing unusual happened",
+        "All runs finished; none diverged",
         "driftless compare fedavg scaffold ghbm",
         "Label skew",
     ):
@@ -161,7 +161,7 @@ def test_a_diverged_run_with_numbers_that_json_lacks_has_a_page(tmp_path: Path):
     ]
     page = report(runs, tmp_path)
     assert "fedavg, seed 0: too fast" in page.text
-    assert "2 things happened on the way" in page.text
+    assert "See the 2 notes on the runs below." in page.text
     assert page.data["metrics"]["train_loss"]["log"] is True
 
 
