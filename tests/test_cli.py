@@ -198,7 +198,8 @@ def test_the_version_and_the_help_are_printed(driftless):
 
 def rows_of(what: str, width: int = 200) -> list[str]:
     out = io.StringIO()
-    Console(file=out, width=width).print(LISTS[what][0]())
+    listing = LISTS[what]
+    Console(file=out, width=width).print(listing.table(listing.records()))
     return out.getvalue().splitlines()
 
 

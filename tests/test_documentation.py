@@ -10,7 +10,7 @@ import pytest
 
 from driftless import compare
 from driftless.algorithms import ALGORITHMS
-from driftless.cli import app, sort_words
+from driftless.cli import app, split_arguments
 from driftless.config import resolution as config
 from driftless.papers import chosen
 from driftless.reproduce.experiment import SCALES
@@ -59,13 +59,13 @@ def test_the_printed_command_is_understood(command: str, monkeypatch: pytest.Mon
     assert name in {known.name or known.callback.__name__ for known in app.registered_commands}
     words = [word for word in words if not word.startswith("-")]
     if name == "run":
-        _, file, overrides = sort_words(words)
+        _, file, overrides = split_arguments(words)
         config.resolve(file, overrides)
     elif name == "compare":
-        algorithms, file, overrides = sort_words(words)
+        algorithms, file, overrides = split_arguments(words)
         compare.plan(algorithms, file, [word for word in overrides if not word.startswith("output=")])
     elif name == "tune":
-        _, file, overrides = sort_words(words)
+        _, file, overrides = split_arguments(words)
         tune.plan(file, overrides)
     elif name == "reproduce":
         assert chosen([word for word in words if word not in SCALES])
