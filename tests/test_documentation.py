@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from driftless import compare
+from driftless import __version__, compare
 from driftless.algorithms import ALGORITHMS
 from driftless.cli import app, split_arguments
 from driftless.config import resolution as config
@@ -17,7 +17,7 @@ from driftless.reproduce.experiment import SCALES
 from driftless.tune import search as tune
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -71,6 +71,10 @@ def test_the_printed_command_is_understood(command: str, monkeypatch: pytest.Mon
         assert chosen([word for word in words if word not in SCALES])
     elif name == "cost":
         assert set(words) <= set(ALGORITHMS)
+
+
+def test_the_citation_file_has_the_version_of_the_package():
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
