@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from driftless.algorithms import ALGORITHMS
-from driftless.config.resolution import HEADLINE, SECTIONS, flat, read_toml
+from driftless.config.resolution import SECTIONS, flat, read_toml
 from driftless.config.sections import Config
 from driftless.data import DATASETS, PARTITIONS
 from driftless.report.metrics import short
@@ -36,8 +36,7 @@ def read_settings(folder: Path) -> Settings:
     """
     settings = flat(Config())
     for section, table in read_toml(folder / CONFIG).items():
-        values = table if isinstance(table, dict) else {HEADLINE.get(section, ""): table}
-        settings |= {f"{section}.{name}": value for name, value in values.items()}
+        settings |= {f"{section}.{name}": value for name, value in table.items()}
     defaults = option_defaults(settings)
     return {key: settings[key] for key in in_order(settings) if key not in defaults or settings[key] != defaults[key]}
 
