@@ -7,6 +7,9 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 CORE := torch numpy pydantic typer rich safetensors matplotlib plotly jinja2 pooch PIL
+FAST := tests/test_layering.py tests/laws/test_interface_laws.py $(wildcard tests/algorithms/test_*identities.py) \
+	tests/report/test_summary.py tests/test_cli.py::test_resume_finishes_a_run_and_shows_its_result \
+	tests/runs/test_resume_after_kill.py::test_a_killed_process_is_resumed_to_the_same_bits
 DEV := pytest hypothesis xdist ruff pyright optuna tensorboard mlflow h5py
 
 # $(call complete,modules): "yes" when .venv can find them, and finds driftless in this directory. Imports none: 50 ms.
@@ -24,7 +27,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench clean venv FORCE
+.PHONY: help run check test lint format bench clean venv FORCE
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -32,6 +35,9 @@ help: ## list the targets
 
 run: $(VENV)/.installed ## install driftless and compare algorithms on the digits example
 	$(BIN)/driftless compare examples/digits.toml $(ARGS)
+
+check: lint ## lint, and the fastest tests of every part: under a minute
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 $(FAST)
 
 test: $(VENV)/.installed-dev ## run the tests in two processes (ARGS="-k sentence" selects)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(ARGS)

@@ -7,6 +7,8 @@ import json
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +24,8 @@ from driftless.cost import vectors
 from driftless.data import DATASETS, PARTITIONS
 from driftless.models import MODELS
 from driftless.papers import PAPERS
-from runs.runs import DIVERGING, AfterRound, Outcome, assert_same_run, command, lines, process, start, words
+from report.runs import accuracies, write_run
+from runs.runs import DIVERGING, AfterRound, Outcome, assert_same_run, command, lines, start, words
 
 Command = Callable[..., Outcome]
 
@@ -198,13 +201,13 @@ def test_the_version_and_the_help_are_printed(driftless):
 
 def rows_of(what: str, width: int = 200) -> list[str]:
     out = io.StringIO()
-    Console(file=out, width=width).print(LISTS[what][0]())
+    listing = LISTS[what]
+    Console(file=out, width=width).print(listing.table(listing.records()))
     return out.getvalue().splitlines()
 
 
 @pytest.mark.parametrize("width", [80, 200])
-def test_all_29_algorithms_are_listed_with_citation_and_vectors(width: int):
-    assert len(ALGORITHMS) == 29
+def test_algorithms_are_listed_with_citation_and_vectors(width: int):
     shown = rows_of("algorithms", width)
     text = "\n".join(shown)
     for name, cls in ALGORITHMS.items():
@@ -218,16 +221,38 @@ def test_all_29_algorithms_are_listed_with_citation_and_vectors(width: int):
     assert "…" not in text
 
 
-@pytest.mark.parametrize(
-    ("what", "names"),
-    [("algorithms", ALGORITHMS), ("datasets", DATASETS), ("models", MODELS), ("partitions", PARTITIONS)],
-)
-def test_a_list_names_everything_and_says_how_to_use_it(driftless: Command, what: str, names: dict[str, Any]):
+NAMES = {
+    "algorithms": ALGORITHMS, "datasets": DATASETS, "models": MODELS, "partitions": PARTITIONS, "papers": PAPERS
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_a_list_names_everything_and_says_how_to_use_it(driftless: Command, what: str):
     ended = driftless("list", what)
     assert ended.code == 0
     first = [line.split()[0] for line in ended.out.splitlines() if line.strip()]
-    assert set(names) <= set(first)
+    assert set(NAMES[what]) <= set(first)
     assert "use one: driftless run" in ended.out.splitlines()[-1]
+
+
+@pytest.mark.parametrize("what", NAMES)
+def test_a_list_as_json_has_an_entry_for_each_name(driftless: Command, what: str):
+    records = strict(driftless("list", what, "--json").out)
+    assert [each["name"] for each in records] == list(NAMES[what])
+    assert all(each.get("description") or each["citation"] for each in records)
+
+
+def test_the_json_of_algorithms_and_options_is_enough_to_configure_them(driftless: Command):
+    algorithms = {each["name"]: each for each in strict(driftless("list", "algorithms", "--json").out)}
+    adabest = algorithms["adabest"]
+    assert adabest["class"] == "driftless.algorithms.adabest.AdaBest"
+    assert adabest["hyper_parameters"] == vars(ALGORITHMS["adabest"]())
+    assert (adabest["weighting"], algorithms["fedavg"]["weighting"]) == ("uniform", "examples")
+    partitions = {each["name"]: each for each in strict(driftless("list", "partitions", "--json").out)}
+    assert partitions["dirichlet"]["required"] == ["alpha"]
+    assert partitions["dirichlet"]["options"]["sizes"] == "balanced"
+    datasets = {each["name"]: each for each in strict(driftless("list", "datasets", "--json").out)}
+    assert datasets["digits"]["available"] is True
 
 
 def test_print_config_shows_every_setting_with_its_source_and_reads_back_as_the_same(driftless, tmp_path):
@@ -366,6 +391,19 @@ def test_a_run_directory_whose_files_are_no_longer_whole_is_one_message(driftles
     assert file in refused(driftless("resume", killed))
 
 
+# Reports
+
+
+def test_a_report_of_a_folder_of_runs_is_written_next_to_them(driftless: Command, tmp_path: Path):
+    write_run(tmp_path / "runs" / "a", ["algorithm=adabest"], accuracies([0.1, 0.2]), federation=None)
+    write_run(tmp_path / "runs" / "b", [], accuracies([0.1, 0.2]), federation=None)
+    assert "wrote runs/report.html (2 runs)" in driftless("report", "runs").out
+    assert "replace it: --overwrite" in refused(driftless("report", "runs"))
+    assert "6 figures in figures" in driftless("report", "runs", "--figures", "figures").out
+    assert len(list((tmp_path / "figures").iterdir())) == 6
+    assert "there is no run at or below 'nowhere'" in refused(driftless("report", "nowhere"))
+
+
 # Papers
 
 
@@ -404,10 +442,10 @@ def test_list_papers_shows_every_experiment_with_its_state(driftless: Command):
     assert "not run yet" not in shown
 
 
-def test_the_installed_command_is_this_program():
-    """As a real process: nothing but the answer on stdout, the message of a mistake on stderr."""
-    with process("run", "roundz=3") as child:
-        out, err = child.communicate(timeout=60)
-    assert (child.returncode, out) == (2, "")
-    assert err.startswith("error: unknown key 'roundz'; did you mean 'rounds'?")
-    assert "Traceback" not in err
+def test_the_package_is_a_program():
+    """As a real process: nothing on stdout but results, the message of a mistake on stderr."""
+    command = [sys.executable, "-m", "driftless", "run", "roundz=3"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("error: unknown key 'roundz'; did you mean 'rounds'?")
+    assert "Traceback" not in ended.stderr

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from driftless import compare
+from driftless import __version__, compare
 from driftless.algorithms import ALGORITHMS
-from driftless.cli import app, sort_words
+from driftless.cli import app, split_arguments
 from driftless.config import resolution as config
 from driftless.papers import chosen
 from driftless.reproduce.experiment import SCALES
 from driftless.tune import search as tune
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -59,18 +59,22 @@ def test_the_printed_command_is_understood(command: str, monkeypatch: pytest.Mon
     assert name in {known.name or known.callback.__name__ for known in app.registered_commands}
     words = [word for word in words if not word.startswith("-")]
     if name == "run":
-        _, file, overrides = sort_words(words)
+        _, file, overrides = split_arguments(words)
         config.resolve(file, overrides)
     elif name == "compare":
-        algorithms, file, overrides = sort_words(words)
+        algorithms, file, overrides = split_arguments(words)
         compare.plan(algorithms, file, [word for word in overrides if not word.startswith("output=")])
     elif name == "tune":
-        _, file, overrides = sort_words(words)
+        _, file, overrides = split_arguments(words)
         tune.plan(file, overrides)
     elif name == "reproduce":
         assert chosen([word for word in words if word not in SCALES])
     elif name == "cost":
         assert set(words) <= set(ALGORITHMS)
+
+
+def test_the_citation_file_has_the_version_of_the_package():
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,4 +1,4 @@
-"""The command line. Every command ends by saying what to do next; a user's mistake is one line, never a traceback."""
+"""The command line. Every command ends with the next step; a user's mistake gives one line, never a traceback."""
 
 from __future__ import annotations
 
@@ -12,18 +12,27 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from driftless import __version__
-from driftless import compare as comparing
-from driftless.config import resolution as configuration
+from driftless import __version__, compare
+from driftless.config import resolution
 from driftless.config.build import simulation_of
-from driftless.console import LISTS, ShowProgress, err, events_text, out, rounds_bar, run_table, say
+from driftless.console import (
+    LISTS,
+    ShowProgress,
+    err,
+    events_text,
+    out,
+    paper_records,
+    print_json,
+    print_line,
+    rounds_bar,
+    run_table,
+)
 from driftless.errors import InputError, WorkerDied, unknown
-from driftless.report.names import plural
-from driftless.runs import run as running
-from driftless.runs import trackers
+from driftless.report.metrics import plural
+from driftless.runs import run, trackers
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun, find_runs, is_run
-from driftless.tune import search as searching
+from driftless.tune import search
 
 app = typer.Typer(
     name="driftless",
@@ -33,11 +42,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Words = Annotated[list[str] | None, typer.Argument(metavar="[CONFIG.toml] [KEY=VALUE]...", show_default=False)]
-Names = Annotated[
+Arguments = Annotated[list[str] | None, typer.Argument(metavar="[CONFIG.toml] [KEY=VALUE]...", show_default=False)]
+AlgorithmArguments = Annotated[
     list[str] | None, typer.Argument(metavar="[ALGORITHM]... [CONFIG.toml] [KEY=VALUE]...", show_default=False)
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no closing words.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no hints.")]
 Track = Annotated[
     list[str] | None, typer.Option("--track", help="Follow the run in tensorboard or mlflow.", show_default=False)
 ]
@@ -54,13 +63,10 @@ def main() -> None:
     """Entry point: turns the errors that users can make into one message and an exit code."""
     try:
         app()
-    except InputError as error:
+    except (InputError, WorkerDied) as error:
         err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
-        sys.exit(2)
-    except WorkerDied as error:
-        err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
-        sys.exit(4)
-    except running.Interrupted as interrupt:
+        sys.exit(2 if isinstance(error, InputError) else 4)
+    except run.Interrupted as interrupt:
         err.print(escape(str(interrupt)), soft_wrap=True, highlight=False)
         sys.exit(130)
     except KeyboardInterrupt:
@@ -70,7 +76,7 @@ def main() -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        say(f"driftless {__version__}")
+        print_line(f"driftless {__version__}")
         raise typer.Exit
 
 
@@ -81,9 +87,9 @@ def options(
     pass
 
 
-@app.command()
-def run(
-    words: Words = None,
+@app.command("run")
+def run_command(
+    words: Arguments = None,
     print_config: Annotated[bool, typer.Option("--print-config", help="Show every setting and its source.")] = False,
     again: Annotated[bool, typer.Option("--again", help="Run again; keeps the old run under another name.")] = False,
     track: Track = None,
@@ -92,27 +98,27 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run one experiment: driftless run algorithm=adabest data=digits rounds=60 cohort=10 seed=3"""
-    algorithms, file, overrides = sort_words(words or [])
-    refuse_names(algorithms)
-    refuse_tables(file, "compare", "tune")
-    listeners = listeners_of(track, callback)
-    resolved = configuration.resolve(file, overrides)
+    algorithms, file, overrides = split_arguments(words or [])
+    reject_names(algorithms)
+    reject_tables(file, "compare", "tune")
+    callbacks = callbacks_of(track, callback)
+    resolved = resolution.resolve(file, overrides)
     if print_config:
-        say(configuration.to_toml(resolved))
+        print_line(resolution.to_toml(resolved))
         return
     config = resolved.config
-    directory = Path(config.run.output) if config.run.output else running.default_directory(config)
+    directory = Path(config.run.output) if config.run.output else run.default_directory(config)
     if again:
         simulation_of(config)  # a mistake leaves the old run where it is
-        if (old := running.set_aside(directory)) and not as_json:
-            say(f"the old run is now {old}")
+        if (old := run.set_aside(directory)) and not as_json:
+            print_line(f"the old run is now {old}")
     with rounds_bar(config.algorithm.name, config.run.rounds, quiet or as_json) as bar:
-        stored = running.start(resolved, directory, [ShowProgress(bar), *listeners])
-    conclude(stored, quiet, as_json)
+        stored = run.start(resolved, directory, [ShowProgress(bar), *callbacks])
+    show_result(stored, quiet, as_json)
 
 
-@app.command()
-def resume(
+@app.command("resume")
+def resume_command(
     directory: Annotated[Path, typer.Argument(help="A run, a comparison or a search that was interrupted.")],
     jobs: Jobs = None,
     workers: Annotated[int | None, typer.Option(help="Processes of a run, if other than before.", min=1)] = None,
@@ -122,126 +128,127 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Continue an interrupted run, comparison or search, to the same bits as if it had never stopped."""
-    if searching.is_study(directory):
-        finish_search(searching.read_plan(directory), directory, jobs, quiet, as_json)
+    if search.is_study(directory):
+        finish_search(search.read_plan(directory), directory, jobs, quiet, as_json)
         return
-    if comparing.is_comparison(directory):
-        finish_comparison(comparing.read_comparison(directory), directory, jobs, quiet, as_json)
+    if compare.is_comparison(directory):
+        finish_comparison(compare.read_comparison(directory), directory, jobs, quiet, as_json)
         return
     rounds = StoredRun(directory).config.run.rounds if is_run(directory) else 0
 
-    def tell(problem: str) -> None:
+    def warn(problem: str) -> None:
         err.print(f"a checkpoint could not be used, an older one is: {problem}", markup=False, soft_wrap=True)
 
     with rounds_bar(directory.name, rounds, quiet or as_json) as bar:
-        stored, _ = running.resume(directory, [ShowProgress(bar), *listeners_of(track, callback)], tell, workers)
-    conclude(stored, quiet, as_json)
+        stored, _ = run.resume(directory, [ShowProgress(bar), *callbacks_of(track, callback)], warn, workers)
+    show_result(stored, quiet, as_json)
 
 
-def conclude(stored: StoredRun, quiet: bool, as_json: bool) -> None:
-    """Show the result of a run; a diverged one ends with exit code 3."""
+def show_result(stored: StoredRun, quiet: bool, as_json: bool) -> None:
+    """Show the result of a run; exit code 3 if it diverged."""
     result = stored.result or {}
     if as_json:
-        print(json.dumps({"directory": str(stored.path), **result}))  # noqa: T201
+        print_json({"directory": str(stored.path), **result})
     elif not quiet:
         out.print(run_table(stored))
         for line in events_text(stored.events):
-            say(line)
+            print_line(line)
         if result["status"] == "stopped":
-            say(f"stopped: {result['reason']}")
-        say(f"saved in {stored.path}; next: {running.command('report', stored.path)}")
+            print_line(f"stopped: {result['reason']}")
+        print_line(f"saved in {stored.path}; next: {run.command('report', stored.path)}")
     if result["status"] == "diverged":
         err.print(f"[bold red]{escape(result['reason'])}[/]", soft_wrap=True, highlight=False)
         raise typer.Exit(3)
 
 
-@app.command()
-def compare(
-    names: Names = None,
+@app.command("compare")
+def compare_command(
+    words: AlgorithmArguments = None,
     jobs: Jobs = None,
     full: Annotated[bool, typer.Option("--full", help="All columns: costs in examples and time, last rounds.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Compare algorithms over seeds: driftless compare fedavg scaffold adabest rounds=100 seeds=3 target=0.9"""
-    algorithms, file, overrides = sort_words(names or [])
-    refuse_tables(file, "tune")
-    comparison = comparing.plan(algorithms, file, overrides)
+    algorithms, file, overrides = split_arguments(words or [])
+    reject_tables(file, "tune")
+    comparison = compare.plan(algorithms, file, overrides)
     title = file.stem if file else next(iter(comparison.runs.values())).config.data.name
-    folder = comparison.output or running.free_name(Path("runs") / f"compare-{title}")
+    folder = comparison.output or run.free_name(Path("runs") / f"compare-{title}")
     finish_comparison(comparison, folder, jobs, quiet, as_json, full)
 
 
 def finish_comparison(
-    comparison: comparing.Comparison, folder: Path, jobs: int | None, quiet: bool, as_json: bool, full: bool = False
+    comparison: compare.Comparison, folder: Path, jobs: int | None, quiet: bool, as_json: bool, full: bool = False
 ) -> None:
     from driftless.report import summary, tables  # plotting libraries are slow to import: only where they are needed
 
     with rounds_bar(f"{len(comparison.runs)} runs", comparison.rounds, quiet or as_json) as bar, resumable(folder):
-        runs = comparing.execute(comparison, folder, bar, jobs)
+        runs = compare.execute(comparison, folder, bar, jobs)
     summed = summary.summarise(runs, comparison.target)
     if as_json:
-        print(json.dumps({"directory": str(folder), "algorithms": [tables.record(row, summed) for row in summed.rows]}))  # noqa: T201
+        print_json({"directory": str(folder), "algorithms": [tables.record(row, summed) for row in summed.rows]})
         return
     out.print(tables.rich_table(summed, full))
     if not quiet:
-        say(f"saved in {folder}; next: {running.command('report', folder)}")
+        print_line(f"saved in {folder}; next: {run.command('report', folder)}")
 
 
-@app.command()
-def tune(words: Words = None, jobs: Jobs = None, quiet: Quiet = False, as_json: Json = False) -> None:
+@app.command("tune")
+def tune_command(words: Arguments = None, jobs: Jobs = None, quiet: Quiet = False, as_json: Json = False) -> None:
     """Search hyper-parameters on held-out clients: driftless tune algorithm=adabest trials=20 space.beta=[0.5,0.8]"""
-    algorithms, file, overrides = sort_words(words or [])
-    refuse_names(algorithms)
-    plan = searching.plan(file, overrides)
+    algorithms, file, overrides = split_arguments(words or [])
+    reject_names(algorithms)
+    plan = search.plan(file, overrides)
     finish_search(plan, plan.folder, jobs, quiet, as_json)
 
 
-def finish_search(plan: searching.Plan, folder: Path, jobs: int | None, quiet: bool, as_json: bool) -> None:
+def finish_search(plan: search.Plan, folder: Path, jobs: int | None, quiet: bool, as_json: bool) -> None:
     from driftless.report.search_plot import write_search_plot
 
     if not (quiet or as_json):
         for note in plan.notes:
-            say(note)
+            print_line(note)
     with rounds_bar(f"{plan.trials} trials", plan.rounds, quiet or as_json) as bar, resumable(folder):
-        outcome = searching.execute(plan, folder, bar, jobs)
+        outcome = search.execute(plan, folder, bar, jobs)
     if outcome.best is None:
         raise InputError(
             f"no trial in '{folder}' ended well; try a space with smaller learning rates (space.local.lr)."
         )
     write_search_plot(outcome)
     if as_json:
-        print(json.dumps(searching.as_json(outcome)))  # noqa: T201
+        print_json(search.as_json(outcome))
         return
-    out.print(searching.rich_table(outcome))
+    out.print(search.rich_table(outcome))
     if not quiet:
-        say(f"saved in {folder}, with search.png; next: {running.command('run', folder / 'best.toml')}")
+        print_line(f"saved in {folder}, with search.png; next: {run.command('run', folder / 'best.toml')}")
 
 
-@app.command()
-def report(
+@app.command("report")
+def report_command(
     runs: Annotated[list[Path], typer.Argument(help="Run directories, or folders that hold some.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The page. Default: report.html there.")] = None,
-    figures: Annotated[Path | None, typer.Option(help="Write PDF, SVG and PNG figures into this folder.")] = None,
+    figure_folder: Annotated[
+        Path | None, typer.Option("--figures", help="Write PDF, SVG and PNG figures into this folder.")
+    ] = None,
     target: Annotated[float | None, typer.Option(help="Accuracy that costs are counted to.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing page or figures.")] = False,
 ) -> None:
-    """One self-contained page about runs: curves, tables, the partition, what happened."""
-    from driftless.report import figures as drawing
-    from driftless.report import html
+    """Write one self-contained page about runs: curves, tables, the partition, notes on the runs."""
+    from driftless.report import figures, html
 
     found = find_runs(runs)
-    if figures:
-        written = drawing.write_figures(found, figures, overwrite=overwrite)
-        say(f"{len(written)} figures in {figures}")
+    if figure_folder:
+        written = figures.write_figures(found, figure_folder, target=target, overwrite=overwrite)
+        print_line(f"{len(written)} figures in {figure_folder}")
         return
     file = output or runs[0] / "report.html"
     html.write_report(found, file, target=target, overwrite=overwrite)
-    say(f"wrote {file} ({plural(len(found), 'run')}); next: open it in a browser, or add --figures DIR for a paper")
+    print_line(f"wrote {file} ({plural(len(found), 'run')}); next: open it in a browser; for a paper: --figures DIR")
 
 
-@app.command()
-def cost(
+@app.command("cost")
+def cost_command(
     algorithms: Annotated[list[str] | None, typer.Argument(help="Names; default: all.", show_default=False)] = None,
     model: Annotated[str, typer.Option(help="A name of `driftless list models`.")] = "mlp",
     data: Annotated[str, typer.Option(help="The data set whose inputs the model takes.")] = "digits",
@@ -251,23 +258,23 @@ def cost(
     as_json: Json = False,
 ) -> None:
     """Vectors, bytes and FLOPs per client and round, derived from each algorithm's own code."""
-    from driftless import cost as costing
+    from driftless import cost
     from driftless.papers import cost_tables
 
-    costs = costing.cost_table(
+    costs = cost.cost_table(
         algorithms or (), model=model, data=data, steps=steps, batch_size=batch_size, examples=examples
     )
     if as_json:
-        print(json.dumps(costing.as_rows(costs)))  # noqa: T201
+        print_json(cost.as_rows(costs))
         return
-    out.print(costing.rich_table(costs))
+    out.print(cost.rich_table(costs))
     cells = cost_tables.comparison(algorithms or ())
     if not algorithms:
         out.print(cost_tables.rich_summary(cells))
         cells = [cell for cell in cells if not cell.agrees]
     if cells:
         out.print(cost_tables.rich_comparison(cells))
-    say("next: driftless cost fedavg scaffold --model cnn --steps 55, or docs/cost.md for what is counted")
+    print_line("next: driftless cost fedavg scaffold --model cnn --steps 55, or docs/cost.md for what is counted")
 
 
 @app.command()
@@ -297,7 +304,7 @@ def reproduce(
         setup = experiment.setup(scale)
         planned = runner.plan(setup, output) if setup else []
         if plan:
-            say(pages.plan_text(experiment, scale, planned))
+            print_line(pages.plan_text(experiment, scale, planned))
             continue
         title, total = f"{paper.name}/{experiment.name}", runner.total_rounds(planned)
         with (
@@ -316,30 +323,36 @@ def reproduce(
             out.print(numbers)
         out.print(pages.verdicts_table(done))
         if not quiet:
-            say(f"saved in {done.folder}")
+            print_line(f"saved in {done.folder}")
     if not (quiet or as_json):
-        say("next: driftless list papers shows all experiments and their verdicts")
+        print_line("next: driftless list papers shows all experiments and their verdicts")
 
 
 @app.command("list")
-def list_(what: Annotated[str, typer.Argument(help="algorithms, datasets, models, partitions or papers")]) -> None:
+def list_command(
+    what: Annotated[str, typer.Argument(help="algorithms, datasets, models, partitions or papers")],
+    as_json: Json = False,
+) -> None:
     """Show what there is: algorithms | datasets | models | partitions | papers."""
+    if as_json and what in (*LISTS, "papers"):
+        print_json(LISTS[what].records() if what in LISTS else paper_records())
+        return
     if what == "papers":
         from driftless.papers import PAPERS, VERDICTS_FILE
         from driftless.reproduce import pages, verdicts
 
         out.print(pages.papers_table(PAPERS.values(), verdicts.read_summary(VERDICTS_FILE)))
-        say("run one: driftless reproduce PAPER/EXPERIMENT --scale small")
+        print_line("run one: driftless reproduce PAPER/EXPERIMENT --scale small")
         return
     if what not in LISTS:
         raise unknown("list", what, [*LISTS, "papers"])
-    table, usage = LISTS[what]
-    out.print(table())
-    say(f"use one: driftless run {usage}")
+    listing = LISTS[what]
+    out.print(listing.table(listing.records()))
+    print_line(f"use one: driftless run {listing.usage}")
 
 
 def resumable(folder: Path) -> AbstractContextManager[None]:
-    return continued(running.command("resume", folder))
+    return continued(run.command("resume", folder))
 
 
 @contextmanager
@@ -352,25 +365,25 @@ def continued(command: str) -> Generator[None]:
         raise typer.Exit(130) from None
 
 
-def listeners_of(track: list[str] | None, callback: list[str] | None) -> list[Callback]:
+def callbacks_of(track: list[str] | None, callback: list[str] | None) -> list[Callback]:
     """The trackers and the user's own callbacks."""
     return [*map(trackers.tracker, track or []), *map(trackers.callback_from_file, callback or [])]
 
 
-def refuse_names(words: Sequence[str]) -> None:
+def reject_names(words: Sequence[str]) -> None:
     if words:
         raise InputError(f"'{words[0]}' is not key=value or a .toml file; did you mean algorithm={words[0]}?")
 
 
-def refuse_tables(file: Path | None, *commands: str) -> None:
-    """A file that describes a comparison or a search is not run as something else."""
-    tables = configuration.read_toml(file) if file else {}
+def reject_tables(file: Path | None, *commands: str) -> None:
+    """A file with the table of another command is an error."""
+    tables = resolution.read_toml(file) if file else {}
     for command in commands:
         if command in tables:
             raise InputError(f"{file} has a table [{command}]; use: driftless {command} {file}")
 
 
-def sort_words(words: Sequence[str]) -> tuple[list[str], Path | None, list[str]]:
+def split_arguments(words: Sequence[str]) -> tuple[list[str], Path | None, list[str]]:
     """Algorithm names, the configuration file, and the key=value settings, in any order."""
     overrides = [word for word in words if "=" in word]
     files = [word for word in words if word.endswith(".toml") and "=" not in word]

@@ -1,19 +1,19 @@
-"""What the command line shows: progress bars, tables and the closing words."""
+"""What the command line shows: progress bars, tables, lists."""
 
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import MISSING, fields
-from typing import Any
+from dataclasses import fields
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from driftless.algorithm import Algorithm
 from driftless.algorithms import ALGORITHMS
 from driftless.cost import vectors
 from driftless.data import DATASETS, PARTITIONS
@@ -23,13 +23,18 @@ from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun
 
 WIDE = 150
-"""Columns of a table that goes to a file or a pipe, where nobody's window limits it."""
+"""Columns of a table that goes to a file or a pipe."""
 out = Console(emoji=False) if sys.stdout.isatty() else Console(emoji=False, width=WIDE)
 err = Console(emoji=False, stderr=True)
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
+    """Text as it is: no markup, no colours, no line breaks at the width of the window."""
     out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(value, default=str))  # noqa: T201
 
 
 class Bar:
@@ -38,13 +43,13 @@ class Bar:
     def __init__(self, progress: Progress, title: str, total: int) -> None:
         self._progress = progress
         self._total = total
-        self._task = progress.add_task(title, total=total, said="", rate="")
+        self._task = progress.add_task(title, total=total, text="", rate="")
 
-    def __call__(self, done: int, said: str = "") -> None:
+    def __call__(self, done: int, text: str = "") -> None:
         self._progress.start()
         speed = self._progress.tasks[0].speed
         rate = f"{speed:.1f}/s" if speed else ""
-        self._progress.update(self._task, completed=min(done, self._total), rate=rate, said=said)
+        self._progress.update(self._task, completed=min(done, self._total), rate=rate, text=text)
 
 
 @contextmanager
@@ -58,7 +63,7 @@ def rounds_bar(title: str, total: int, quiet: bool = False) -> Generator[Bar]:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[said]}"),
+        TextColumn("{task.fields[text]}"),
     )
     progress = Progress(*columns, console=err, disable=quiet or not err.is_terminal)
     try:
@@ -92,7 +97,7 @@ def run_table(run: StoredRun) -> Table:
 
 
 def events_text(events: list[dict[str, Any]], most: int = 5) -> list[str]:
-    """The first few events in words."""
+    """The first few events, a line each."""
     lines: list[str] = []
     for event in events[:most]:
         clients = event["clients"]
@@ -103,60 +108,147 @@ def events_text(events: list[dict[str, Any]], most: int = 5) -> list[str]:
     return lines
 
 
-def algorithms_table() -> Table:
+Records = list[dict[str, Any]]
+"""What a list shows, a dict per entry, as `--json` prints it."""
+
+
+class Listing(NamedTuple):
+    """One of the lists of `driftless list`."""
+
+    records: Callable[[], Records]
+    table: Callable[[Records], Table]
+    usage: str
+
+
+def algorithm_records() -> Records:
+    records: Records = []
+    for name, cls in ALGORITHMS.items():
+        cost = vectors(cls())
+        records.append(
+            {
+                "name": name,
+                "class": f"{cls.__module__}.{cls.__qualname__}",
+                "citation": cls.citation,
+                "hyper_parameters": {field.name: field.default for field in fields(cls)},  # pyright: ignore[reportArgumentType]
+                "weighting": cls.weighting,
+                "vectors": {"down": cost.down, "up": cost.up, "kept": cost.client},
+            }
+        )
+    return records
+
+
+def algorithms_table(records: Records) -> Table:
     table = Table("name", box=None, padding=(0, 1))
     table.add_column("hyper-parameters (defaults)", overflow="fold")
     for title in ("down", "up", "kept"):
         table.add_column(title, justify="right")
     table.add_column("citation", overflow="fold")
-    for name, cls in ALGORITHMS.items():
-        cost = vectors(cls())
-        table.add_row(name, hyper_parameters(cls), str(cost.down), str(cost.up), str(cost.client), cls.citation)
+    for each in records:
+        table.add_row(
+            each["name"], defaults_text(each["hyper_parameters"]), *map(str, each["vectors"].values()), each["citation"]
+        )
     table.caption = "down, up, kept: vectors of the model's size sent to a client, sent back, kept by the client"
     table.caption_justify = "left"
     return table
 
 
-def hyper_parameters(cls: type[Algorithm]) -> str:
-    parts = [f"{f.name}={f.default}" for f in fields(cls) if f.default is not MISSING]  # pyright: ignore
-    return ", ".join(parts)
+def dataset_records() -> Records:
+    return [
+        {
+            "name": name,
+            "description": source.summary,
+            "available": source.is_here is None or source.is_here(),
+            "files": source.files,
+            **option_fields(source.options),
+        }
+        for name, source in DATASETS.items()
+    ]
 
 
-def datasets_table() -> Table:
+def datasets_table(records: Records) -> Table:
     table = Table("name", "what", "files", "options (defaults)", box=None, padding=(0, 1))
-    for name, source in DATASETS.items():
-        table.add_row(name, source.summary, source.files, parameters(source.options))
+    for each in records:
+        table.add_row(each["name"], each["description"], each["files"], options_text(each))
     return table
 
 
-def partitions_table() -> Table:
+def partition_records() -> Records:
+    return [
+        {"name": name, "description": rule.summary, **option_fields(rule.options)} for name, rule in PARTITIONS.items()
+    ]
+
+
+def partitions_table(records: Records) -> Table:
     table = Table("name", "what", "options (defaults)", box=None, padding=(0, 1))
-    for name, rule in PARTITIONS.items():
-        table.add_row(name, rule.summary, parameters(rule.options))
+    for each in records:
+        table.add_row(each["name"], each["description"], options_text(each))
     return table
 
 
-def models_table() -> Table:
+def model_records() -> Records:
+    return [
+        {"name": name, "description": (inspect.getdoc(builder) or "").splitlines()[0]}
+        for name, builder in MODELS.items()
+    ]
+
+
+def models_table(records: Records) -> Table:
     table = Table(box=None, padding=(0, 1))
     table.add_column("name", no_wrap=True)
     table.add_column("what", overflow="fold")
-    for name, builder in MODELS.items():
-        table.add_row(name, (inspect.getdoc(builder) or "").splitlines()[0])
+    for each in records:
+        table.add_row(each["name"], each["description"])
     return table
 
 
-LISTS: dict[str, tuple[Callable[[], Table], str]] = {
-    "algorithms": (algorithms_table, "algorithm=NAME algorithm.KEY=VALUE"),
-    "datasets": (datasets_table, "data=NAME data.KEY=VALUE"),
-    "models": (models_table, "model=NAME"),
-    "partitions": (partitions_table, "data.partition=NAME data.KEY=VALUE"),
+LISTS = {
+    "algorithms": Listing(algorithm_records, algorithms_table, "algorithm=NAME algorithm.KEY=VALUE"),
+    "datasets": Listing(dataset_records, datasets_table, "data=NAME data.KEY=VALUE"),
+    "models": Listing(model_records, models_table, "model=NAME"),
+    "partitions": Listing(partition_records, partitions_table, "data.partition=NAME data.KEY=VALUE"),
 }
 
 
-def parameters(options: Mapping[str, inspect.Parameter]) -> str:
-    """`alpha, sizes=balanced`: an option without a default must be given."""
+def paper_records() -> Records:
+    from driftless.papers import PAPERS  # slow to import: only where it is needed
+
+    return [
+        {
+            "name": paper.name,
+            "title": paper.title,
+            "citation": paper.citation,
+            "experiments": [
+                {
+                    "name": f"{paper.name}/{one.name}",
+                    "title": one.title,
+                    "where": one.where,
+                    "description": one.about,
+                    "claims": [{"text": claim.text, "rule": claim.rule} for claim in one.claims],
+                }
+                for one in paper.experiments
+            ],
+        }
+        for paper in PAPERS.values()
+    ]
+
+
+def option_fields(options: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
+    """The options with their defaults, and the names of those that must be given."""
     empty = inspect.Parameter.empty
-    return ", ".join(name if p.default is empty else f"{name}={p.default}" for name, p in options.items()) or "-"
+    return {
+        "options": {name: None if p.default is empty else p.default for name, p in options.items()},
+        "required": [name for name, p in options.items() if p.default is empty],
+    }
+
+
+def options_text(record: Mapping[str, Any]) -> str:
+    """`alpha, sizes=balanced`: an option without a default must be given."""
+    given = {name: default for name, default in record["options"].items() if name not in record["required"]}
+    return ", ".join([*record["required"], *([defaults_text(given)] if given else [])]) or "-"
+
+
+def defaults_text(defaults: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={default}" for name, default in defaults.items())
 
 
 def number(value: float | None) -> str:

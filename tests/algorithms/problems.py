@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -89,7 +89,12 @@ def run(algorithm: Algorithm | str, bench: Bench, **options) -> list[Record]:
 
 
 def run_with_result(algorithm: Algorithm | str, bench: Bench, **options) -> tuple[list[Record], Result]:
-    settings = {"cohort": COHORTS, "local": MINIBATCHES, "engine": "block", "evaluate_every": 0} | options
+    settings: dict[str, Any] = {
+        "cohort": COHORTS,
+        "local": MINIBATCHES,
+        "engine": "block",
+        "evaluate_every": 0,
+    } | options
     settings["engine"] = EngineSettings(settings["engine"], settings.pop("block_size", None))
     if "rounds" not in settings:
         settings["rounds"] = len(settings["cohort"])

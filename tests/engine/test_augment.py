@@ -21,7 +21,7 @@ from driftless.engine import augment, batches
 from driftless.engine.augment import KINDS, PAD, draw, moved, stack
 from driftless.engine.batches import Plan
 from driftless.random import stream
-from driftless.report.story import describe_local
+from driftless.report.overview import describe_local
 from driftless.runs import run as running
 from engine.problems import run, seeded, vector
 from runs.runs import AfterRound, assert_same_run, resume, start

@@ -153,7 +153,7 @@ PROBLEMS = {"regression": (regression, linear), "classification": (classificatio
 
 def local_training(algorithm: Algorithm, **wanted: Any) -> LocalTraining:
     """The wanted local training, except where the algorithm is defined for one kind only."""
-    required = dict(algorithm.local_must_be)
+    required: dict[str, Any] = dict(algorithm.local_must_be)
     if "steps" in required:
         wanted.pop("epochs", None)
     return LocalTraining(**{**wanted, **required})
@@ -184,7 +184,8 @@ class Trace(NamedTuple):
 def play(name: str, setting: Setting, **overrides: Any) -> Trace:
     """Run an entry, keeping the record of every round."""
     algorithm = ENTRIES[name]
-    federation, module = (make() for make in PROBLEMS[setting.problem])
+    make_federation, make_module = PROBLEMS[setting.problem]
+    federation, module = make_federation(), make_module()
     weighting = setting.weighting
     if weighting == "other":
         weighting = "uniform" if algorithm.weighting == "examples" else "examples"

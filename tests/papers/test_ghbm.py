@@ -24,7 +24,7 @@ from driftless.papers.ghbm.settings import IID, NON_IID
 from driftless.papers.ghbm.table_3 import LARGE_ROUNDS, SPLITS
 from driftless.papers.ghbm.table_4 import COLUMNS, cost_shares, saving
 from driftless.report.curves import Run
-from driftless.report.names import Axis
+from driftless.report.metrics import Axis
 from driftless.reproduce.experiment import Cell, Check, Experiment, Number, Setup
 from driftless.reproduce.outcome import Measure, Missing, Outcome, Result
 from driftless.reproduce.runner import plan

@@ -32,7 +32,7 @@ def find_chromium() -> str | None:
 
 
 class Browser:
-    """One page of a fresh browser; `requests` and `complaints` are what it asked for and complained about."""
+    """One page of a fresh browser. `requests`: what it requested; `problems`: errors and warnings of its console."""
 
     def __init__(self, executable: str, width: int = 1280, height: int = 900) -> None:
         self._profile = tempfile.mkdtemp(prefix="driftless-chromium-")
@@ -43,7 +43,7 @@ class Browser:
         self._number = 0
         self.session: str | None = None
         self.requests: list[str] = []
-        self.complaints: list[str] = []
+        self.problems: list[str] = []
         self.loaded = 0
 
     def __enter__(self) -> Self:
@@ -102,11 +102,11 @@ class Browser:
             self.loaded += 1
         elif method == "Runtime.exceptionThrown":
             details = given["exceptionDetails"]
-            self.complaints.append(details.get("exception", {}).get("description") or details["text"])
+            self.problems.append(details.get("exception", {}).get("description") or details["text"])
         elif method == "Runtime.consoleAPICalled" and given["type"] in ("error", "warning", "assert"):
-            self.complaints.append(" ".join(str(a.get("value", a.get("description"))) for a in given["args"]))
+            self.problems.append(" ".join(str(a.get("value", a.get("description"))) for a in given["args"]))
         elif method == "Log.entryAdded" and given["entry"]["level"] in ("error", "warning"):
-            self.complaints.append(given["entry"]["text"])
+            self.problems.append(given["entry"]["text"])
 
     def open(self, file: Path) -> None:
         loaded = self.loaded
@@ -146,7 +146,7 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
 
     def choose(self, selector: str, value: str) -> None:
-        """Choose an option of a select element, as its user would: the element hears a change."""
+        """Choose an option of a select element, and fire its change event, as its user would."""
         self.evaluate(
             f"(e => {{ e.value = {json.dumps(value)}; e.dispatchEvent(new Event('change', {{bubbles: true}})); }})"
             f"(document.querySelector({json.dumps(selector)}))"
@@ -159,10 +159,6 @@ class Browser:
 
     def screenshot(self, file: Path, whole: bool = True) -> None:
         answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        file.write_bytes(base64.b64decode(answer["data"]))
-
-    def pdf(self, file: Path) -> None:
-        answer = self.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)
         file.write_bytes(base64.b64decode(answer["data"]))
 
 

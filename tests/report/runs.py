@@ -10,6 +10,10 @@ from typing import Any
 from driftless.config.resolution import resolve, to_toml
 from driftless.runs.directory import StoredRun
 
+FEDERATION = {
+    "clients": 4, "examples": 40, "sizes": [10, 10, 10, 10], "labels": [[10, 0], [10, 0], [0, 10], [5, 5]],
+    "classes": 2, "validation_clients": 0,
+}  # fmt: skip
 ENVIRONMENT = {"driftless": "0.1.0", "python": "3.11.7", "cores": 2, "command": ["driftless", "run"]}
 
 
@@ -31,6 +35,7 @@ def write_run(
     reason: str | None = None,
     events: Sequence[Mapping[str, Any]] = (),
     environment: Mapping[str, Any] | None = ENVIRONMENT,
+    federation: Mapping[str, Any] | None = FEDERATION,
 ) -> StoredRun:
     """`run.rounds` is the number of rows unless the overrides say otherwise; no status: the run has not ended."""
     given = list(overrides)
@@ -42,6 +47,8 @@ def write_run(
     (path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
     if environment is not None:
         (path / "environment.json").write_text(json.dumps(environment), encoding="utf-8")
+    if federation is not None:
+        (path / "federation.json").write_text(json.dumps(federation), encoding="utf-8")
     if status is not None:
         result = {"status": status, "reason": reason, "rounds": len(rows), "final": dict(rows[-1]) if rows else {}}
         (path / "result.json").write_text(json.dumps(result), encoding="utf-8")
@@ -57,7 +64,8 @@ class Folder:
     def __call__(
         self, algorithm: str, seed: int, values: Sequence[float | None], *settings: str, **how: Any
     ) -> StoredRun:
-        more = {key: how.pop(key) for key in list(how) if key not in ("status", "reason", "events", "environment")}
+        ours = ("status", "reason", "events", "environment", "federation")
+        more = {key: how.pop(key) for key in list(how) if key not in ours}
         number = len(list(self.path.iterdir())) if self.path.exists() else 0
         overrides = [f"algorithm={algorithm}", f"run.seed={seed}", *settings]
         return write_run(self.path / f"run-{number}", overrides, accuracies(values, **more), **how)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from driftless.data.federation import Federation
+from driftless.config.resolution import resolve
 from driftless.errors import InputError
-from driftless.report import partition
+from driftless.report.chart_data import POINTS
 from driftless.report.html import write_report
-from driftless.report.page import POINTS
 from driftless.runs.directory import StoredRun
-from report.runs import Folder, accuracies, write_run
+from driftless.runs.run import start
+from report.runs import FEDERATION, Folder, accuracies, write_run
 
 VOID = {"meta", "link", "input", "line", "br"}
 
@@ -74,13 +74,17 @@ def test_the_page_of_a_comparison_is_whole_and_refers_to_nothing_outside(compari
         "fedavg, scaffold and ghbm on digits",
         "20 clients",
         "dirichlet, alpha = 0.3",
-        "Nothing unusual happened",
+        "All runs finished; none diverged",
         "driftless compare fedavg scaffold ghbm",
         "Label skew",
     ):
         assert words in page.text
-    recorded = {key for run in comparison for row in run.rows for key in row} - {"round"}
-    assert set(page.data["metrics"]) == recorded
+
+
+def test_every_metric_that_a_run_records_is_on_its_page(tmp_path: Path):
+    settings = ["data.clients=4", "model=logistic", "run.cohort=2", "run.rounds=2", "local.epochs=1", "engine=single"]
+    run = start(resolve(None, settings), tmp_path / "run")
+    assert set(report([run], tmp_path).data["metrics"]) == {key for row in run.rows for key in row} - {"round"}
 
 
 def test_the_same_runs_give_the_same_page(comparison: list[StoredRun], tmp_path: Path):
@@ -157,7 +161,7 @@ def test_a_diverged_run_with_numbers_that_json_lacks_has_a_page(tmp_path: Path):
     ]
     page = report(runs, tmp_path)
     assert "fedavg, seed 0: too fast" in page.text
-    assert "2 things happened on the way" in page.text
+    assert "See the 2 notes on the runs below." in page.text
     assert page.data["metrics"]["train_loss"]["log"] is True
 
 
@@ -168,33 +172,50 @@ def test_long_runs_are_thinned_and_the_page_says_so(folder: Folder, tmp_path: Pa
     assert (len(rounds), rounds[0], rounds[-1]) == (POINTS, 1, 3000)
 
 
-def test_many_clients_are_cut_to_the_first_hundred_and_the_page_says_so(folder: Folder, tmp_path: Path):
-    page = report([folder("fedavg", 0, [0.5], "data.clients=150")], tmp_path)
-    assert "The first 100 clients of 150 are shown." in page.text
+def test_the_labels_of_the_clients_are_drawn_and_described(folder: Folder, tmp_path: Path):
+    page = report([folder("fedavg", 0, [0.5])], tmp_path)
+    assert page.data["partitions"] == [[[10, 10, 0, 5], [0, 0, 10, 5]]]  # a row a class
+    assert "40 examples on 4 clients; a client has 10 to 10, the median is 10." in page.text
+    # all together 5/8 and 3/8, so the distances are 3/8, 3/8, 5/8 and 1/8
+    assert "Label skew 0.38, from 0 (every client like all together)" in page.text
+    assert "Shown:" not in page.text
+
+
+def test_of_many_clients_and_classes_the_first_hundred_are_drawn_and_the_page_says_so(folder: Folder, tmp_path: Path):
+    stored = {"clients": 2500, "examples": 10_000, "sizes": [4] * 1000, "labels": [[1] * 120] * 100, "classes": 120,
+              "validation_clients": 7}  # fmt: skip
+    page = report([folder("fedavg", 0, [0.5], federation=stored)], tmp_path)
+    assert "10,000 examples on 2500 clients; each of the first 1,000 clients has 4 to 4, the median is 4." in page.text
+    assert "7 more clients held out for validation." in page.text
+    assert "Label skew of the first 100 clients 0.00" in page.text
+    assert "Shown: the first 100 clients of 2,500 and the first 100 classes of 120." in page.text
     (counts,) = page.data["partitions"]
-    assert (len(counts), len(counts[0])) == (10, 100)
+    assert (len(counts), len(counts[0])) == (100, 100)
 
 
-def test_regression_has_a_sentence_instead_of_a_picture_of_labels(tmp_path: Path):
-    settings = ["data=linear-regression", "model=linear"]
-    page = report([write_run(tmp_path / "a", settings, [{"round": 1, "test_loss": 2.0}])], tmp_path)
-    assert "The targets are numbers (regression), so there are no labels to draw." in page.text
+def test_regression_has_a_sentence_instead_of_a_figure_of_labels(folder: Folder, tmp_path: Path):
+    page = report([folder("fedavg", 0, [0.5], federation={**FEDERATION, "labels": None, "classes": None})], tmp_path)
+    assert "The targets are numbers (regression): no labels." in page.text
     assert page.data["partitions"] == [None]
 
 
-def test_data_that_are_not_here_have_a_sentence_instead_of_a_picture(
-    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def missing(config: object) -> Federation:
-        raise InputError("the file cifar.tar.gz is not there.")
-
-    monkeypatch.setattr(partition, "federation_of", missing)
-    page = report([folder("fedavg", 0, [0.5])], tmp_path)
-    assert "The partition cannot be drawn here: the file cifar.tar.gz is not there." in page.text
+def test_a_run_without_a_record_of_its_data_has_a_sentence_instead_of_a_figure(folder: Folder, tmp_path: Path):
+    page = report([folder("fedavg", 0, [0.5], federation=None)], tmp_path)
+    assert "The run did not record how its data are divided (federation.json is missing)." in page.text
+    assert page.data["partitions"] == [None]
 
 
-def test_each_way_to_divide_the_data_has_its_picture(folder: Folder, tmp_path: Path):
-    runs = [folder(name, 0, [0.5], f"data.clients={n}") for name in ("fedavg", "ghbm") for n in (10, 20)]
+def test_the_partition_of_one_seed_is_named_where_each_seed_has_its_own(folder: Folder, tmp_path: Path):
+    runs = [folder("fedavg", seed, [0.5]) for seed in (3, 4)]
+    assert "This is the partition of seed 3; each seed has its own." in report(runs, tmp_path).text
+    fixed = [folder("fedavg", seed, [0.5], "data.seed=1") for seed in (3, 4)]
+    assert "each seed has its own" not in report(fixed, tmp_path, overwrite=True).text
+
+
+def test_each_way_to_divide_the_data_has_its_figure(folder: Folder, tmp_path: Path):
+    divided = {n: {**FEDERATION, "clients": n, "sizes": [5] * n, "labels": [[5, 0]] * n} for n in (10, 20)}
+    runs = [folder(name, 0, [0.5], f"data.clients={n}", federation=stored) for name in ("fedavg", "ghbm")
+            for n, stored in divided.items()]  # fmt: skip
     page = report(runs, tmp_path)
     assert [len(counts[0]) for counts in page.data["partitions"]] == [10, 20]
     assert "digits, clients = 10" in page.text

@@ -28,21 +28,27 @@ def file(comparison: list[StoredRun], tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def process() -> Iterator[Browser]:
     assert CHROMIUM is not None
     with Browser(CHROMIUM) as browser:
         yield browser
 
 
 @pytest.fixture
-def page(browser: Browser, file: Path) -> Iterator[Browser]:
-    """The report of the real comparison, freshly loaded; whatever a test does, the console stays silent."""
-    browser.requests.clear()
-    browser.emulate(1280, 900)
+def browser(process: Browser) -> Iterator[Browser]:
+    """No test may cause an error or a warning on the console."""
+    process.requests.clear()
+    process.emulate(1280, 900)
+    yield process
+    assert process.problems == []
+
+
+@pytest.fixture
+def page(browser: Browser, file: Path) -> Browser:
+    """The report of the comparison, freshly loaded."""
     browser.open(file)
     browser.until(lambda: browser.evaluate("!!document.querySelector('#chart .main-svg')"))
-    yield browser
-    assert browser.complaints == []
+    return browser
 
 
 def curves_drawn(page: Browser) -> list[int]:
@@ -191,7 +197,7 @@ def test_paper_is_white_and_shows_everything_that_was_folded(page: Browser, tmp_
     assert page.evaluate("document.getElementById('chart').layout.paper_bgcolor") != "#ffffff"
 
 
-def test_a_page_with_hostile_names_and_missing_numbers_works(page: Browser, tmp_path: Path):
+def test_a_page_with_hostile_names_and_missing_numbers_works(browser: Browser, tmp_path: Path):
     evil = "<img src=x onerror=window.evil=1>"
     rows = [{**row, evil: 1.0} for row in accuracies([0.1, 0.2, 0.4])]
     runs: list[StoredRun] = []
@@ -199,17 +205,17 @@ def test_a_page_with_hostile_names_and_missing_numbers_works(page: Browser, tmp_
         for seed, status in enumerate(("finished", "diverged")):
             settings = [f"run.cohort={evil}-{cohort}", f"run.seed={seed}", "run.rounds=3"]
             runs.append(write_run(tmp_path / evil / f"{cohort}-{seed}", settings, rows[: 3 - seed], status))
-    page.open(write_report(runs, tmp_path / "report.html", title=evil))
-    page.choose("#metric", evil)
-    page.choose("#metric", "test_accuracy")
-    assert curves_drawn(page) == [0, 1]
-    assert page.evaluate("window.evil") is None
-    assert page.evaluate("document.querySelectorAll('img').length") == 0
+    browser.open(write_report(runs, tmp_path / "report.html", title=evil))
+    browser.choose("#metric", evil)
+    browser.choose("#metric", "test_accuracy")
+    assert curves_drawn(browser) == [0, 1]
+    assert browser.evaluate("window.evil") is None
+    assert browser.evaluate("document.querySelectorAll('img').length") == 0
     # × where the seed that diverged is lost
-    assert page.evaluate(f"{TRACES}.filter(t => t.mode === 'markers').map(t => t.x)") == [[2], [2]]
+    assert browser.evaluate(f"{TRACES}.filter(t => t.mode === 'markers').map(t => t.x)") == [[2], [2]]
 
 
-def test_a_single_run_that_has_only_begun_opens_without_a_complaint(page: Browser, tmp_path: Path):
-    page.open(write_report([write_run(tmp_path / "run", [], [], status=None)], tmp_path / "report.html"))
-    assert page.evaluate("document.querySelectorAll('#table tbody tr').length") == 1
-    assert "No round has been recorded yet." in page.evaluate("document.body.innerText")
+def test_a_single_run_that_has_only_begun_opens(browser: Browser, tmp_path: Path):
+    browser.open(write_report([write_run(tmp_path / "run", [], [], status=None)], tmp_path / "report.html"))
+    assert browser.evaluate("document.querySelectorAll('#table tbody tr').length") == 1
+    assert "No round has been recorded yet." in browser.evaluate("document.body.innerText")

@@ -73,7 +73,7 @@ def test_the_best_is_marked_only_where_there_is_a_choice(folder: Folder):
     marked = {
         (line[0].text, column.key) for line in lines for column, cell in zip(chosen, line, strict=True) if cell.best
     }
-    assert marked == {("ghbm", key) for key in ("final", "best", "last", "rounds", "megabytes", "examples", "time")}
+    assert marked == {("ghbm", key) for key in ("final", "best", "rounds", "megabytes", "examples", "time")}
 
 
 def test_nothing_is_best_across_different_data(folder: Folder):
@@ -86,7 +86,7 @@ def test_nothing_is_best_across_different_data(folder: Folder):
 
 def test_columns_without_content_are_left_out(folder: Folder):
     keys = [column.key for column in columns(summarise([folder("fedavg", 0, [0.5])]))]
-    assert keys == ["label", "seeds", "final", "best", "last", "norm"]
+    assert keys == ["label", "seeds", "final", "best", "norm"]
     keys = [column.key for column in columns(summarise([folder("fedavg", 0, [], status=None)]))]
     assert keys == ["label", "seeds", "norm", "unfinished"]
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -145,7 +145,7 @@ MAIN = "from driftless.cli import main; main()"
 
 
 @contextmanager
-def process(*arguments: object, program: str = MAIN) -> Iterator[subprocess.Popen[str]]:
+def process(*arguments: object, program: str = MAIN) -> Generator[subprocess.Popen[str]]:
     """The command line in a process of its own; nothing of it, nor of its children, is left behind."""
     child = subprocess.Popen(
         [sys.executable, "-c", program, *map(str, arguments)],

@@ -5,26 +5,21 @@ Two runs belong to one curve when their settings are equal apart from the seeds 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from driftless.config.resolution import SECTIONS, Config, chosen
 from driftless.errors import InputError
-from driftless.report.names import AXES, METRICS, Axis, Metric, short
+from driftless.report.metrics import AXES, METRICS, Axis, Metric
+from driftless.report.settings import SEEDS, Settings, identity, key_of, labels, read_settings
 from driftless.runs.directory import StoredRun
 
 Floats = NDArray[np.float64]
-Settings = dict[str, Any]
-
-SEEDS = ("run.seed", "data.seed")
-BOOKKEEPING = ("run.output", "run.checkpoint_every")
 
 
 class Run:
@@ -44,9 +39,26 @@ class Run:
         """ "finished", "stopped", "diverged", or "unfinished" while there is no result."""
         return str((self.stored.result or {}).get("status", "unfinished"))
 
+    @cached_property
+    def settings(self) -> Settings:
+        return read_settings(self.stored.path)
+
+    @property
+    def algorithm(self) -> str:
+        return str(self.settings["algorithm.name"])
+
+    @property
+    def seed(self) -> int:
+        return self.settings["run.seed"]
+
+    @property
+    def data_seed(self) -> int | None:
+        """None: the data are divided by the run's seed."""
+        return self.settings["data.seed"]
+
     @property
     def budget(self) -> int:
-        return self.stored.config.run.rounds
+        return self.settings["run.rounds"]
 
     @property
     def played(self) -> int:
@@ -102,11 +114,11 @@ class Curve:
 
     @property
     def algorithm(self) -> str:
-        return self.runs[0].stored.algorithm
+        return self.runs[0].algorithm
 
     @property
     def seeds(self) -> list[int]:
-        return [run.stored.seed for run in self.runs]
+        return [run.seed for run in self.runs]
 
     @property
     def problem(self) -> str:
@@ -135,72 +147,26 @@ def group(runs: Sequence[StoredRun]) -> list[Curve]:
     if not runs:
         raise InputError("no run was given; give at least one run directory, or a folder that holds some.")
     found: dict[str, list[Run]] = {}
-    for stored in runs:
-        found.setdefault(key_of(identity(settings_of(stored.config))), []).append(Run(stored))
-    members = [single(each) for each in found.values()]
-    settings = [{k: v for k, v in settings_of(m[0].stored.config).items() if k not in SEEDS} for m, _ in members]
-    names = labels([m[0].stored.algorithm for m, _ in members], settings)
-    return [
-        Curve(name, kept, chosen, left) for name, chosen, (kept, left) in zip(names, settings, members, strict=True)
-    ]
+    for run in map(Run, runs):
+        found.setdefault(key_of(identity(run.settings)), []).append(run)
+    members = [one_per_seed(same) for same in found.values()]
+    settings = [{k: v for k, v in kept[0].settings.items() if k not in SEEDS} for kept, _ in members]
+    names = labels([kept[0].algorithm for kept, _ in members], settings)
+    return [Curve(name, kept, own, repeated)
+            for name, own, (kept, repeated) in zip(names, settings, members, strict=True)]  # fmt: skip
 
 
-def single(runs: list[Run]) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
+def one_per_seed(runs: list[Run]) -> tuple[tuple[Run, ...], tuple[Run, ...]]:
     """One run a seed, the longest of each, in the order of seeds; and the others.
 
     Counting a run twice would make the band narrower than it is.
     """
     by_seed: dict[tuple[int, int | None], list[Run]] = {}
     for run in runs:
-        by_seed.setdefault((run.stored.seed, run.stored.config.data.seed), []).append(run)
+        by_seed.setdefault((run.seed, run.data_seed), []).append(run)
     ordered = [sorted(by_seed[seed], key=lambda run: -run.played) for seed in sorted(by_seed, key=str)]
-    ordered.sort(key=lambda same: same[0].stored.seed)
+    ordered.sort(key=lambda same: same[0].seed)
     return tuple(same[0] for same in ordered), tuple(run for same in ordered for run in same[1:])
-
-
-def settings_of(config: Config) -> Settings:
-    """What was chosen: options at their defaults say nothing about a run."""
-    return chosen(config)
-
-
-def is_experiment(key: str) -> bool:
-    """Whether a setting can change a result beyond rounding: the engine's cannot, except its precision.
-
-    `auto` may choose differently for each seed, and the same experiment may be repeated on another machine.
-    """
-    return key == "engine.dtype" or (not key.startswith("engine.") and key not in BOOKKEEPING)
-
-
-def identity(settings: Settings) -> Settings:
-    """What must be equal within a curve."""
-    return {key: value for key, value in settings.items() if key not in SEEDS and is_experiment(key)}
-
-
-def key_of(settings: Settings) -> str:
-    return json.dumps(settings, sort_keys=True, default=str)
-
-
-def differences(settings: Sequence[Settings]) -> list[str]:
-    """The keys whose value is not the same in all experiments, in the order of the sections."""
-    keys = [key for key in dict.fromkeys(key for each in settings for key in each) if is_experiment(key)]
-    keys.sort(key=lambda key: list(SECTIONS).index(key.partition(".")[0]))
-    absent = object()
-    return [key for key in keys if any(s.get(key, absent) != settings[0].get(key, absent) for s in settings)]
-
-
-def labels(algorithms: Sequence[str], settings: Sequence[Settings]) -> list[str]:
-    """The algorithm's name, and the settings that differ where several curves have the same algorithm."""
-    names: list[str] = []
-    for algorithm, own in zip(algorithms, settings, strict=True):
-        same = [s for a, s in zip(algorithms, settings, strict=True) if a == algorithm]
-        parts = [f"{key}={shown(own, key)}" for key in differences(same)]
-        names.append(" ".join([algorithm, *parts]))
-    # Values that were shortened may have become equal.
-    return [n if names.count(n) == 1 else f"{n} ({names[: i + 1].count(n)})" for i, n in enumerate(names)]
-
-
-def shown(settings: Settings, key: str) -> str:
-    return short(settings[key]) if key in settings else "default"
 
 
 def band(curve: Curve, key: str) -> Band | None:

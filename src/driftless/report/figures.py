@@ -1,4 +1,4 @@
-"""Figures for a paper: one column wide, the same file from the same runs, in any of matplotlib's formats."""
+"""Figures for a paper, one column wide; the same runs give the same bytes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from driftless.errors import InputError, check_choice
-from driftless.report import style
+from driftless.report import line_styles
 from driftless.report.curves import Curve, band
-from driftless.report.names import AXES, PERCENTILES, metric
+from driftless.report.metrics import AXES, PERCENTILES, metric
 from driftless.report.partition import Partition, partitions
 from driftless.report.summary import Summary, summarise
 from driftless.runs.directory import StoredRun
@@ -89,10 +89,10 @@ def plan(summary: Summary) -> list[Drawing]:
     fair = [curve for curve in curves if curve.metrics().issuperset(PERCENTILES)]
     if fair:
         drawings.append(Drawing("test_percentiles", 0.7 + 0.19 * len(fair), percentile_drawer(fair), legend=False))
-    pictures = [picture for picture in partitions(curves) if picture.counts is not None]
-    for number, picture in enumerate(pictures, 1):
-        name = "labels" if len(pictures) == 1 else f"labels-{number}"
-        drawings.append(Drawing(name, 1.9, label_drawer(picture), legend=False))
+    divisions = [division for division in partitions(curves) if division.counts is not None]
+    for number, division in enumerate(divisions, 1):
+        name = "labels" if len(divisions) == 1 else f"labels-{number}"
+        drawings.append(Drawing(name, 1.9, label_drawer(division), legend=False))
     return drawings
 
 
@@ -102,11 +102,12 @@ def is_wide(values: np.ndarray) -> bool:
 
 def curve_drawer(curves: Sequence[Curve], key: str, axis: str, log: bool) -> Callable[[Axes], None]:
     def draw(axes: Axes) -> None:
-        for curve, look in zip(curves, style.styles(curves), strict=True):
+        for curve, style in zip(curves, line_styles.styles(curves), strict=True):
             found = band(curve, key)
             if found is None:
                 continue
-            color, dashes = style.LIGHT[look.color], (0, [0.6 * v for v in look.dash]) if look.dash else "solid"
+            color = line_styles.LIGHT[style.color]
+            dashes = (0, [0.6 * v for v in style.dash]) if style.dash else "solid"
             axes.plot(found.x[axis], found.mean, color=color, linestyle=dashes, label=curve.label)
             low, high = found.mean - found.std, found.mean + found.std
             if log:
@@ -124,9 +125,9 @@ def percentile_drawer(curves: Sequence[Curve]) -> Callable[[Axes], None]:
     """Final accuracies over clients: a thin line from the 5th to the 95th percentile, a thick one in the middle."""
 
     def draw(axes: Axes) -> None:
-        for y, (curve, look) in enumerate(zip(curves, style.styles(curves), strict=True)):
+        for y, (curve, style) in enumerate(zip(curves, line_styles.styles(curves), strict=True)):
             p5, p25, p50, p75, p95 = (float(found.mean[-1]) for key in PERCENTILES if (found := band(curve, key)))
-            color = style.LIGHT[look.color]
+            color = line_styles.LIGHT[style.color]
             axes.plot([p5, p95], [y, y], color=color, linewidth=0.9)
             axes.plot([p25, p75], [y, y], color=color, linewidth=3.6, solid_capstyle="butt")
             axes.plot([p50], [y], "o", color="white", markeredgecolor=color, markersize=3.6)
@@ -138,12 +139,12 @@ def percentile_drawer(curves: Sequence[Curve]) -> Callable[[Axes], None]:
     return draw
 
 
-def label_drawer(picture: Partition) -> Callable[[Axes], None]:
+def label_drawer(division: Partition) -> Callable[[Axes], None]:
     from matplotlib.ticker import MaxNLocator
 
     def draw(axes: Axes) -> None:
-        assert picture.counts is not None
-        image = axes.imshow(picture.counts.T, aspect="auto", cmap="Blues", interpolation="nearest", origin="lower")
+        assert division.counts is not None
+        image = axes.imshow(division.counts.T, aspect="auto", cmap="Blues", interpolation="nearest", origin="lower")
         axes.grid(False)
         axes.set_xlabel("client")
         axes.set_ylabel("class")

@@ -1,4 +1,4 @@
-"""One HTML file with everything in it: opens offline, asks the network for nothing, can be sent to a colleague."""
+"""The report as one HTML file that needs no network and no other file."""
 
 from __future__ import annotations
 
@@ -9,19 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from driftless.errors import InputError
-from driftless.report import style
-from driftless.report.page import chart_data, is_thinned
+from driftless.report import line_styles
+from driftless.report.chart_data import chart_data, is_thinned
+from driftless.report.commands import commands
+from driftless.report.notes import ending_early, environments, notes_of
+from driftless.report.overview import facts, findings, title_of
 from driftless.report.partition import partitions
-from driftless.report.story import (
-    commands,
-    facts,
-    fewer_seeds,
-    findings,
-    happenings,
-    machines,
-    settings_tables,
-    title_of,
-)
+from driftless.report.settings import settings_tables
 from driftless.report.summary import Summary, summarise
 from driftless.report.tables import cells, columns
 from driftless.runs.directory import StoredRun
@@ -75,32 +69,31 @@ def resource(name: str) -> str:
 def context(summary: Summary, title: str | None) -> dict[str, Any]:
     """What the template shows."""
     curves = summary.curves
-    styles = style.styles(curves)
-    pictures = partitions(curves)
+    styles = line_styles.styles(curves)
+    divisions = partitions(curves)
     chosen = columns(summary)
-    differing, common = settings_tables(curves)
-    data = chart_data(summary, styles, pictures)
-    swatches = {curve.label: each for curve, each in zip(curves, styles, strict=True)}
+    differing, common = settings_tables([curve.settings for curve in curves])
+    data = chart_data(summary, styles, divisions)
     return {
         "title": title or title_of(curves),
         "summary": summary,
         "styles": styles,
-        "swatches": swatches,
-        "palette": {"light": style.LIGHT, "dark": style.DARK},
-        "facts": facts(curves, pictures[0].clients if len(pictures) == 1 else None),
+        "swatches": {curve.label: style for curve, style in zip(curves, styles, strict=True)},
+        "palette": {"light": line_styles.LIGHT, "dark": line_styles.DARK},
+        "facts": facts(curves, divisions[0].clients if len(divisions) == 1 else None),
         "findings": findings(summary),
         "columns": chosen,
         "table": cells(summary, chosen),
-        "partitions": pictures,
+        "partitions": divisions,
         "differing": differing,
         "common": common,
-        "notes": happenings(curves),
-        "fewer_seeds": fewer_seeds(curves),
+        "notes": notes_of(curves),
+        "ending_early": ending_early(curves),
         "thinned": is_thinned(curves),
         "several_seeds": any(len(curve.runs) > 1 for curve in curves),
         "commands": commands(curves),
         "paths": [(curve.label, [str(run.stored.path) for run in curve.runs]) for curve in curves],
-        "machines": machines(curves),
+        "environments": environments(curves),
         "metrics": data["metrics"],
         "data": safe_json(data),
     }

@@ -5,10 +5,10 @@
   const element = (id) => document.getElementById(id);
   const hidden = new Set();
   const state = { metric: data.headline, axis: "rounds", log: false, bands: true };
-  let printWidth = null; // while the page is printed, when its width on the screen does not count
+  let printWidth = null; // set while the page is printed
   let colors = {};
 
-  // Colours come from the style sheet, which knows about light, dark and print.
+  // The style sheet has the colours for light, dark and print.
   function readColors() {
     const style = getComputedStyle(document.documentElement);
     const read = (name) => style.getPropertyValue(name).trim();
@@ -65,7 +65,7 @@
     };
   }
 
-  // × where a seed is lost: after it the mean is over fewer.
+  // × at the last round of a seed: after it the mean is over fewer.
   function lossTrace(series, index) {
     const last = data.curves[index].diverged ? series.mean.length - 1 : -1;
     const lost = series.mean.flatMap((_, i) => (i === last || at(series.seeds, i + 1) < at(series.seeds, i) ? [i] : []));
@@ -84,7 +84,7 @@
     ];
   }
 
-  // What all pictures share.
+  // The layout that all charts share.
   function frame(small) {
     const font = { color: colors.ink, family: getComputedStyle(document.body).fontFamily, size: small ? 11 : 13 };
     const axis = { gridcolor: colors.line, zerolinecolor: colors.line, linecolor: colors.line, automargin: true };
@@ -121,7 +121,7 @@
     // Named one by one: by default plotly offers a button that uploads the chart.
     modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
     toImageButtonOptions: { format: "svg", filename: "driftless" } };
-  const quiet = { ...config, displayModeBar: false };
+  const withoutModeBar = { ...config, displayModeBar: false };
 
   function drawMain() {
     if (!state.metric) return;
@@ -132,7 +132,7 @@
   function drawPanels() {
     for (const metric of data.panels) {
       const panel = [metric, state.axis, data.metrics[metric].log];
-      Plotly.react(`panel-${metric}`, traces(...panel, state.bands), layout(...panel, true), quiet);
+      Plotly.react(`panel-${metric}`, traces(...panel, state.bands), layout(...panel, true), withoutModeBar);
     }
   }
 
@@ -151,11 +151,11 @@
       Plotly.react(holder, [{
         z: counts, type: "heatmap", colorscale: [[0, colors.low], [1, colors.high]], xgap: clients > 60 ? 1 : 2, ygap: 1,
         hovertemplate: "client %{x}, class %{y}: %{z} examples<extra></extra>",
-        colorbar: { title: { text: "examples", side: "right" }, thickness: 12, outlinewidth: 0, tickfont: base.font },
+        colorbar: { title: { text: "examples", side: "right" }, thickness: 12, outlinewidth: 0, xpad: 14, tickfont: base.font },
       }], {
         ...base, xaxis: { ...base.xaxis, ...bare, title: { text: "client" } },
         yaxis: { ...base.yaxis, ...bare, title: { text: "class" }, dtick: classes <= 20 ? 1 : undefined },
-      }, quiet);
+      }, withoutModeBar);
     }
   }
 
@@ -180,7 +180,7 @@
     element("bands").closest("label").hidden = data.curves.every((curve) => curve.seeds === 1);
   }
 
-  function listen() {
+  function addListeners() {
     element("metric").addEventListener("change", (event) => {
       state.metric = event.target.value;
       state.log = element("log").checked = data.metrics[state.metric].log;
@@ -199,13 +199,13 @@
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
     addEventListener("beforeprint", () => {
       document.querySelectorAll("details").forEach((details) => { details.open = true; });
-      prepare(690);
+      setPrintWidth(690);
     });
-    addEventListener("afterprint", () => prepare(null));
+    addEventListener("afterprint", () => setPrintWidth(null));
   }
 
-  // A page of paper is as wide as it is, and light.
-  function prepare(width) {
+  // A printed page has a fixed width and light colours.
+  function setPrintWidth(width) {
     printWidth = width;
     document.documentElement.classList.toggle("printed", width !== null);
     redraw();
@@ -249,7 +249,7 @@
     if (cell) sortBy(table, cell.cellIndex);
   });
   fillControls();
-  listen();
+  addListeners();
   if (state.metric) state.log = element("log").checked = data.metrics[state.metric].log;
   redraw();
 })();

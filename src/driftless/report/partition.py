@@ -1,30 +1,30 @@
-"""How the labels are distributed over the clients, as numbers to draw."""
+"""How the examples and labels are distributed over the clients, from the federation.json of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from driftless.config.build import federation_of
-from driftless.config.resolution import Config
-from driftless.data.federation import Federation
-from driftless.report.curves import Curve, key_of
-from driftless.report.names import short
+from driftless.report.curves import Curve, Run
+from driftless.report.metrics import plural, short
+from driftless.report.settings import key_of
+from driftless.runs.directory import read_json
 
+FEDERATION = "federation.json"
 MOST = 100
 """Clients and classes that are drawn."""
-PICTURES = 4
+FIGURES = 4
 
 
 class Partition(NamedTuple):
     title: str
     counts: NDArray[np.int64] | None
-    """[clients, classes], at most the first 100 of each; None when there is nothing to draw."""
+    """[clients, classes], at most the first 100 of each; None: there is no figure."""
     text: str
-    """What the picture shows, or why there is none."""
+    """What the figure shows, or why there is none."""
     clients: int | None = None
 
 
@@ -33,39 +33,59 @@ def partitions(curves: Sequence[Curve]) -> list[Partition]:
     first: dict[str, Curve] = {}
     for curve in curves:
         first.setdefault(key_of(data_settings(curve)), curve)
-    return [partition_of(curve) for curve in list(first.values())[:PICTURES]]
+    return [partition_of(curve) for curve in list(first.values())[:FIGURES]]
 
 
-def data_settings(curve: Curve) -> dict[str, object]:
-    return {key: value for key, value in curve.settings.items() if key.startswith("data.")}
+def data_settings(curve: Curve) -> dict[str, Any]:
+    return {key.removeprefix("data."): value for key, value in curve.settings.items() if key.startswith("data.")}
 
 
 def partition_of(curve: Curve) -> Partition:
-    config = curve.runs[0].stored.config
-    settings = {key.removeprefix("data."): value for key, value in data_settings(curve).items() if value}
+    settings = {key: value for key, value in data_settings(curve).items() if value}
     title = ", ".join([str(settings.pop("name")), *(f"{key} = {short(value)}" for key, value in settings.items())])
-    try:
-        federation = federation_of(config)
-    except (OSError, ValueError) as error:  # data that are not on this machine, or no longer what they were
-        return Partition(title, None, f"The partition cannot be drawn here: {error}")
-    n = federation.clients
-    if federation.classes is None:
-        return Partition(title, None, "The targets are numbers (regression), so there are no labels to draw.", n)
-    seeds = [data_seed(run.stored.config) for run in curve.runs]
-    return Partition(title, federation.label_counts()[:MOST, :MOST], explain(federation, seeds), n)
+    file = curve.runs[0].stored.path / FEDERATION
+    if not file.exists():
+        return Partition(title, None, f"The run did not record how its data are divided ({FEDERATION} is missing).")
+    stored = read_json(file)
+    text = sizes_text(stored)
+    if stored["labels"] is None:
+        return Partition(title, None, f"{text} The targets are numbers (regression): no labels.", stored["clients"])
+    counts = np.array(stored["labels"], dtype=np.int64)
+    text = f"Examples of each class that each client has. {text} {skew_text(stored, counts)}"
+    seeds = {division_seed(run) for run in curve.runs}
+    if len(seeds) > 1:
+        text += f" This is the partition of seed {division_seed(curve.runs[0])}; each seed has its own."
+    return Partition(title, counts[:MOST, :MOST], text, stored["clients"])
 
 
-def data_seed(config: Config) -> int:
-    return config.run.seed if config.data.seed is None else config.data.seed
+def division_seed(run: Run) -> int:
+    return run.seed if run.data_seed is None else run.data_seed
 
 
-def explain(federation: Federation, seeds: Sequence[int]) -> str:
-    sizes, classes = federation.sizes, federation.classes or 0
-    text = f"Examples of each class that each client has. {len(federation.inputs):,} examples; a client has "
-    text += f"{sizes.min():,} to {sizes.max():,}, the median is {np.median(sizes):,.10g}. "
-    text += (
-        f"Label skew {federation.label_skew():.2f}, from 0 (every client like all together) to 1 (nothing in common)."
-    )
-    cut = [f"{what} of {n:,}" for what, n in (("clients", federation.clients), ("classes", classes)) if n > MOST]
-    text += f" The first {MOST} {f' and the first {MOST} '.join(cut)} are shown." if cut else ""
-    return text + (f" This is the partition of seed {seeds[0]}; each seed has its own." if len(set(seeds)) > 1 else "")
+def sizes_text(stored: dict[str, Any]) -> str:
+    """The file has the sizes of the first 1,000 clients at most."""
+    sizes, clients, held_out = stored["sizes"], stored["clients"], stored["validation_clients"]
+    text = f"{stored['examples']:,} examples on {plural(clients, 'client')}; "
+    text += f"each of the first {len(sizes):,} clients" if len(sizes) < clients else "a client"
+    text += f" has {min(sizes):,} to {max(sizes):,}, the median is {np.median(sizes):,.10g}."
+    return f"{text} {plural(held_out, 'more client')} held out for validation." if held_out else text
+
+
+def skew_text(stored: dict[str, Any], counts: NDArray[np.int64]) -> str:
+    """Of the clients in the file: all of them, or the first 100."""
+    clients, classes = stored["clients"], stored["classes"]
+    subject = "Label skew" if len(counts) == clients else f"Label skew of the first {len(counts)} clients"
+    text = f"{subject} {label_skew(counts):.2f}, from 0 (every client like all together) to 1 (nothing in common)."
+    shown = ((counts[:MOST, :MOST].shape[0], clients, "clients"), (min(classes, MOST), classes, "classes"))
+    cut = [f"the first {n} {what} of {total:,}" for n, total, what in shown if n < total]
+    return f"{text} Shown: {' and '.join(cut)}." if cut else text
+
+
+def label_skew(counts: NDArray[np.int64]) -> float:
+    """The mean total-variation distance between a client's labels and those of all clients together."""
+    held = counts[counts.sum(1) > 0]
+    if not len(held):
+        return 0.0
+    own = held / held.sum(1, keepdims=True)
+    overall = held.sum(0) / held.sum()
+    return float(0.5 * np.abs(own - overall).sum(1).mean())

@@ -17,7 +17,7 @@ import numpy as np
 from driftless.compare import COMPARISON, is_comparison
 from driftless.errors import InputError, check_range
 from driftless.report.curves import Curve, Floats, Run, first_reach, group
-from driftless.report.names import AXES, HEADLINES, METRICS, Axis, Metric
+from driftless.report.metrics import AXES, HEADLINES, METRICS, Axis, Metric
 from driftless.runs.directory import StoredRun
 
 BASELINE = "fedavg"
@@ -182,7 +182,7 @@ def stored_target(curves: Iterable[Curve], headline: Metric) -> float | None:
 
 
 def started_with(run: Run) -> float | None:
-    own, folder = run.stored.config.run.target, run.stored.path.parent.parent  # <comparison>/<algorithm>/<seed>
+    own, folder = run.settings["run.target"], run.stored.path.parent.parent  # <comparison>/<algorithm>/<seed>
     if own is not None or not is_comparison(folder):
         return own
     return json.loads((folder / COMPARISON).read_text(encoding="utf-8")).get("target")

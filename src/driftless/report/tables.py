@@ -1,4 +1,4 @@
-"""The summary as a table: for a terminal, for Markdown, for CSV, and as cells for the page."""
+"""The summary as a table: for the terminal, Markdown, CSV and the page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from driftless.report.names import Axis, Better
+from driftless.report.metrics import Axis, Better
 from driftless.report.summary import Cost, Row, Spread, Summary
 
 if TYPE_CHECKING:
@@ -39,20 +39,22 @@ class Column(NamedTuple):
 
 
 def columns(summary: Summary) -> list[Column]:
-    """Those that have something to say about these runs."""
+    """Those that have a value for these runs."""
     rows, headline = summary.rows, summary.headline
     found = [Column("label", "algorithm", "", lambda row: Cell(row.label, row.label.lower()))]
     found.append(Column("seeds", "seeds", "Runs that differ only in their seed.", lambda row: count(row.seeds)))
     if headline is not None:
         name, better = headline.name, headline.better
-        last = f"{summary.last_count} " if summary.last_count else ""
         extreme = "highest" if better == "high" else "lowest"
         found += [
             Column("final", f"final {name}", "Mean ± standard deviation over seeds that ended.", final_cell, better),
             Column("best", f"{extreme} {name}", "The best evaluation of each seed.", lambda r: number(r.best), better),
-            Column("last", f"mean of last {last}".rstrip(), f"Mean {name} of the last {last}evaluations of each seed.",
-                   lambda row: number(row.last), better),
-        ]  # fmt: skip
+        ]
+        if summary.last_count != 1:  # with one evaluation it is the final value
+            last = f"{summary.last_count} " if summary.last_count else ""
+            explanation = f"Mean {name} of the last {last}evaluations of each seed."
+            title = f"mean of last {last}".rstrip()
+            found.append(Column("last", title, explanation, lambda row: number(row.last), better))
     if len(summary.targets) > 1:
         found.append(Column("target", "target", "One for each data set and model.", target_cell))
     found += [cost_column(axis, summary) for axis in summary.axes()]

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from driftless.report.names import AXES, metric
-from driftless.report.style import DASHES, LIGHT
+from driftless.report.line_styles import DASHES, LIGHT
+from driftless.report.metrics import AXES, metric
 from driftless.reproduce.experiment import Place
 from driftless.reproduce.outcome import Measure, Outcome, label
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from driftless.report.curves import Run, first_reach, moments, tabulate
-from driftless.report.names import AXES, metric
+from driftless.report.metrics import AXES, metric
 from driftless.reproduce.experiment import Cell, Check, Experiment, Number, Place, Setup
 
 Floats = NDArray[np.float64]

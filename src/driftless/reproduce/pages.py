@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from driftless.report.names import plural
+from driftless.report.metrics import plural
 from driftless.reproduce.experiment import VERDICTS, Experiment, Paper, Place, Scale
 from driftless.reproduce.runner import FIGURE, Planned, Reproduced, record
 from driftless.reproduce.verdicts import (

@@ -137,8 +137,9 @@ def write_federation(directory: Path, federation: Federation) -> None:
 def refuse_other_engine(directory: Path, recorded: dict[str, Any]) -> None:
     if recorded.get("engine", 1) != ENGINE:
         raise InputError(
-            f"the run in '{directory}' was started by a version of driftless with another engine, so it cannot "
-            f"be continued to the same bits; start it anew with: driftless run {shlex.quote(str(directory / CONFIG))} output=DIR"
+            f"the run in '{directory}' was started by a version of driftless with another engine, so it cannot be "
+            "continued to the same bits; start it anew with: "
+            f"driftless run {shlex.quote(str(directory / CONFIG))} output=DIR"
         )
 
 

@@ -16,7 +16,7 @@ from driftless.engine.stragglers import round_time
 from driftless.papers.large_cohort.measures import by_cohort, cohort_size, tasks_of
 from driftless.papers.large_cohort.settings import PAPER_TASKS, REDUCED, SMALL_TASKS, TASKS, Task, cells
 from driftless.report.curves import Run, first_reach
-from driftless.report.names import metric
+from driftless.report.metrics import metric
 from driftless.reproduce.experiment import Cell, Check, Claim, Experiment, Number, Setup
 from driftless.reproduce.figure import Line, Panel
 from driftless.reproduce.outcome import Measure, Outcome, Result, above, number

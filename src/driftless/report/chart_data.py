@@ -1,4 +1,4 @@
-"""The numbers that the page draws, small enough to be embedded in it."""
+"""The numbers that the page's charts draw, as JSON that is embedded in the page."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from driftless.report.curves import Band, Curve, band, metrics_of
-from driftless.report.names import AXES, PANELS, metric
+from driftless.report.line_styles import Style
+from driftless.report.metrics import AXES, PANELS, metric
+from driftless.report.notes import all_diverged
 from driftless.report.partition import Partition
-from driftless.report.story import all_diverged
-from driftless.report.style import Style
 from driftless.report.summary import Summary
 
 POINTS = 1000
@@ -20,7 +20,7 @@ POINTS = 1000
 DIGITS = 6
 
 
-def chart_data(summary: Summary, styles: Sequence[Style], pictures: Sequence[Partition]) -> dict[str, Any]:
+def chart_data(summary: Summary, styles: Sequence[Style], divisions: Sequence[Partition]) -> dict[str, Any]:
     """What page.js reads. Curves of one metric often share their rounds, so x values are stored once, as grids."""
     curves = summary.curves
     keys = metrics_of(curves)
@@ -45,7 +45,7 @@ def chart_data(summary: Summary, styles: Sequence[Style], pictures: Sequence[Par
         "headline": summary.headline.key if summary.headline else (keys[0] if keys else None),
         "grids": grids,
         "series": series,
-        "partitions": [None if p.counts is None else p.counts.T.tolist() for p in pictures],
+        "partitions": [None if p.counts is None else p.counts.T.tolist() for p in divisions],
     }
 
 

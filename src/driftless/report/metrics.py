@@ -1,4 +1,4 @@
-"""What people call the metrics and the axes, and how both are measured."""
+"""The metrics and axes of tables and figures: names, units, and which direction is better."""
 
 from __future__ import annotations
 
