@@ -31,7 +31,7 @@ from driftless.errors import InputError, WorkerDied, unknown
 from driftless.report.metrics import plural
 from driftless.runs import run, trackers
 from driftless.runs.callbacks import Callback
-from driftless.runs.directory import StoredRun, find_runs, is_run
+from driftless.runs.directory import StoredRun, command, default_directory, find_runs, free_name, is_run, set_aside
 from driftless.tune import search
 
 app = typer.Typer(
@@ -107,10 +107,10 @@ def run_command(
         print_line(resolution.to_toml(resolved))
         return
     config = resolved.config
-    directory = Path(config.run.output) if config.run.output else run.default_directory(config)
+    directory = Path(config.run.output) if config.run.output else default_directory(config)
     if again:
         simulation_of(config)  # a mistake leaves the old run where it is
-        if (old := run.set_aside(directory)) and not as_json:
+        if (old := set_aside(directory)) and not as_json:
             print_line(f"the old run is now {old}")
     with rounds_bar(config.algorithm.name, config.run.rounds, quiet or as_json) as bar:
         stored = run.start(resolved, directory, [ShowProgress(bar), *callbacks])
@@ -155,7 +155,7 @@ def show_result(stored: StoredRun, quiet: bool, as_json: bool) -> None:
             print_line(line)
         if result["status"] == "stopped":
             print_line(f"stopped: {result['reason']}")
-        print_line(f"saved in {stored.path}; next: {run.command('report', stored.path)}")
+        print_line(f"saved in {stored.path}; next: {command('report', stored.path)}")
     if result["status"] == "diverged":
         err.print(f"[bold red]{escape(result['reason'])}[/]", soft_wrap=True, highlight=False)
         raise typer.Exit(3)
@@ -174,7 +174,7 @@ def compare_command(
     reject_tables(file, "tune")
     comparison = compare.plan(algorithms, file, overrides)
     title = file.stem if file else next(iter(comparison.runs.values())).config.data.name
-    folder = comparison.output or run.free_name(Path("runs") / f"compare-{title}")
+    folder = comparison.output or free_name(Path("runs") / f"compare-{title}")
     finish_comparison(comparison, folder, jobs, quiet, as_json, full)
 
 
@@ -191,7 +191,7 @@ def finish_comparison(
         return
     out.print(tables.rich_table(summed, full))
     if not quiet:
-        print_line(f"saved in {folder}; next: {run.command('report', folder)}")
+        print_line(f"saved in {folder}; next: {command('report', folder)}")
 
 
 @app.command("tune")
@@ -221,7 +221,7 @@ def finish_search(plan: search.Plan, folder: Path, jobs: int | None, quiet: bool
         return
     out.print(search.rich_table(outcome))
     if not quiet:
-        print_line(f"saved in {folder}, with search.png; next: {run.command('run', folder / 'best.toml')}")
+        print_line(f"saved in {folder}, with search.png; next: {command('run', folder / 'best.toml')}")
 
 
 @app.command("report")
@@ -352,7 +352,7 @@ def list_command(
 
 
 def resumable(folder: Path) -> AbstractContextManager[None]:
-    return continued(run.command("resume", folder))
+    return continued(command("resume", folder))
 
 
 @contextmanager

@@ -126,13 +126,6 @@ def flat(config: Config) -> Values:
     return {f"{part}.{name}": value for part in SECTIONS for name, value in dict(getattr(config, part)).items()}
 
 
-def chosen(config: Config) -> Values:
-    """The settings without the hyper-parameters and options that have their default values."""
-    settings = flat(config)
-    defaults = option_defaults(settings)
-    return {key: value for key, value in settings.items() if key not in defaults or value != defaults[key]}
-
-
 def obsolete(values: Values, layer: Values) -> list[str]:
     """Settings that only make sense for an algorithm, a model, a data set or a partition that the new layer replaces.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from driftless.tune.search import Outcome
-    from driftless.tune.study import Tried
+    from driftless.tune.study import TrialResult
 
 SEARCH = "search.png"
 COLUMNS, MARGIN = 3, 0.05
@@ -61,7 +61,7 @@ def write_search_plot(outcome: Outcome, path: Path | None = None) -> Path:
     return path
 
 
-def draw_trials(axes: Axes, outcome: Outcome, trials: Sequence[Tried]) -> None:
+def draw_trials(axes: Axes, outcome: Outcome, trials: Sequence[TrialResult]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     scatter(axes, outcome, trials, [trial.number for trial in trials], legend=True)
@@ -78,7 +78,7 @@ def draw_trials(axes: Axes, outcome: Outcome, trials: Sequence[Tried]) -> None:
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=7)
 
 
-def draw_parameter(axes: Axes, outcome: Outcome, trials: Sequence[Tried], key: str, dim: Dimension) -> None:
+def draw_parameter(axes: Axes, outcome: Outcome, trials: Sequence[TrialResult], key: str, dim: Dimension) -> None:
     values = [trial.params[key] for trial in trials]
     if isinstance(dim, Choices):
         # Side by side: numbers such as 0.9, 0.96 and 0.98 would hide one another's labels on an axis of their own.
@@ -114,7 +114,9 @@ def scale(axes: Axes, dim: Range) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def scatter(axes: Axes, outcome: Outcome, trials: Sequence[Tried], x: Sequence[float], legend: bool = False) -> None:
+def scatter(
+    axes: Axes, outcome: Outcome, trials: Sequence[TrialResult], x: Sequence[float], legend: bool = False
+) -> None:
     """One kind of mark for each state, a ring around the best."""
     floor = worst(outcome, trials)
     for state, look in LOOKS.items():
@@ -130,7 +132,7 @@ def scatter(axes: Axes, outcome: Outcome, trials: Sequence[Tried], x: Sequence[f
             axes.scatter([at], [height(outcome, trial, floor)], label="best" if legend else None, **ring)
 
 
-def height(outcome: Outcome, trial: Tried, instead: float) -> float:
+def height(outcome: Outcome, trial: TrialResult, instead: float) -> float:
     shown = outcome.shown(trial.value)
     return instead if shown is None else shown
 
@@ -139,7 +141,7 @@ def better(outcome: Outcome) -> Callable[[float, float], float]:
     return min if outcome.plan.objective == "validation_loss" else max
 
 
-def worst(outcome: Outcome, trials: Sequence[Tried]) -> float:
+def worst(outcome: Outcome, trials: Sequence[TrialResult]) -> float:
     """Where trials without a value are drawn: at the bad edge of the others."""
     values = [shown for trial in trials if (shown := outcome.shown(trial.value)) is not None]
     return (min if better(outcome) is max else max)(values, default=0.0)

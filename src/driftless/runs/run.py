@@ -32,31 +32,14 @@ from driftless.runs.directory import (
     RESULT,
     StoredRun,
     command,
-    default_directory,
-    free_name,
     is_run,
     refuse_existing,
-    set_aside,
 )
-from driftless.runs.environment import ENGINE, commit, differences, environment
+from driftless.runs.environment import ENGINE, differences, environment
 from driftless.runs.federation import federation_summary
 from driftless.runs.files import Lines, read_lines, write_atomically, write_json
-from driftless.runs.lock import Locked, locked
+from driftless.runs.lock import locked
 from driftless.runs.stopping import Row, stop_reason
-
-__all__ = [
-    "start",
-    "resume",
-    "start_or_resume",
-    "fingerprint",
-    "Interrupted",
-    "Locked",
-    "command",
-    "commit",
-    "default_directory",
-    "free_name",
-    "set_aside",
-]
 
 DECIDED = "decided at the start"
 """The source of a setting that was left open and was decided by the rules of the engine."""

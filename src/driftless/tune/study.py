@@ -52,9 +52,6 @@ class TrialResult:
     """Its directory is in this folder."""
 
 
-Tried = TrialResult
-
-
 @dataclass(frozen=True)
 class Claim:
     """A trial that this process alone works on, as long as the file is open."""
