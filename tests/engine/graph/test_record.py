@@ -17,10 +17,7 @@ from torch.nn import functional as F
 from driftless.engine.graph.record import Function, NotRecordable, Recording, record, total_bytes
 from driftless.engine.graph.replay import runnable
 from driftless.engine.tree import Tree, leaves
-
-
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+from engine.graph.series import numbers
 
 
 def recorded(f: Function, changing: Tree = (), new: Tree = (), fixed: Tree = ()) -> Recording:

@@ -15,15 +15,12 @@ from driftless.engine.graph.record import Function
 from driftless.engine.graph.replay import Replay
 from driftless.engine.tree import Tree, leaves
 from driftless.errors import InputError
+from engine.graph.series import numbers
 
 both_ways = pytest.mark.parametrize("in_place", [False, True])
 
 CALLED = [1, 1, 1, 0, 0, 1, 0, 0]
 """How often a function is called for each call of a series: recorded twice, then checked at the first and fourth."""
-
-
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def scaled_sum(changing: Tensor, new: Tensor, fixed: Tensor) -> Tensor:
@@ -143,13 +140,7 @@ def test_the_check_computes_on_numbers_that_lie_in_memory_as_the_given_ones_do()
 @both_ways
 @pytest.mark.parametrize(
     "other",
-    [
-        numbers(5),
-        numbers(2, 2),
-        numbers(4).float(),
-        numbers(8)[::2],
-        numbers(1).expand(4),
-    ],
+    [numbers(5), numbers(2, 2), numbers(4).float(), numbers(8)[::2], numbers(1).expand(4)],
     ids=["length", "shape", "type", "distance in memory", "expanded"],
 )
 def test_arguments_of_another_kind_are_recorded_anew(other: Tensor, in_place: bool):

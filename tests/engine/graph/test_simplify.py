@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 from torch.func import grad
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from driftless.engine.graph.record import Function, Recording, copied, record
+from driftless.engine.graph.record import Function, Recording, record
 from driftless.engine.graph.replay import Replay
 from driftless.engine.graph.simplify import simplified
-from driftless.engine.tree import structure
-
-Tensors = tuple[Tensor, ...]
-
-
-def numbers(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def same_bits(one: Tensor, other: Tensor) -> bool:
-    """Equal numbers; zeros have equal signs, and not a number equals not a number."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    signs = not one.is_floating_point() or torch.equal(one.signbit() & ~one.isnan(), other.signbit() & ~other.isnan())
-    return signs and bool(torch.isclose(one, other, rtol=0, atol=0, equal_nan=True).all())
-
-
-def address(value: Tensor) -> int:
-    return value.untyped_storage().data_ptr()
-
-
-CONSTANT = numbers(4, 4, seed=6)
+from engine.graph.series import CONSTANT, Arguments, Tensors, address, check_series, numbers, same_bits
 
 
 class Operations(TorchDispatchMode):
@@ -53,163 +28,12 @@ class Operations(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-class Arguments(NamedTuple):
-    changing: Tensors
-    new: Callable[[int], Tensors]
-    """Of call k."""
-    fixed: Tensors
-
-
-CALLS = 6
-CALLED = (0, 1, 2, 5)
-"""Which of six calls of a kind run the function: the two that are recorded, and the two that are checked."""
-
-
-def check_series(f: Function, arguments: Arguments, in_place: bool = True) -> None:
-    """Compare a series of calls with the function as written: same bits, no argument changed, `changing` not shared.
-
-    The first results are the next `changing`; a function may have more results than these.
-    """
-    called: list[int] = []
-
-    def counted(changing: Tensors, new: Tensors, fixed: Tensors) -> Tensors:
-        called.append(1)
-        return f(changing, new, fixed)
-
-    fixed = tuple(value.clone() for value in arguments.fixed)
-    series = Replay().series("f", counted, fixed, in_place)
-    now, kinds = tuple(value.clone() for value in arguments.changing), Counter()
-    kept = [(CONSTANT, CONSTANT.clone()), *zip(fixed, arguments.fixed, strict=True)]
-    for k in range(CALLS):
-        new = tuple(value.clone() for value in arguments.new(k))
-        if not in_place:
-            now = tuple(value.clone() for value in now)
-            kept += [(value, copied(value)) for value in now]
-        expected = f(tuple(copied(value) for value in now), arguments.new(k), arguments.fixed)
-        expected = tuple(value.clone() for value in expected)
-        kinds[structure((now, new))] += 1
-        results = series(now, new)
-        for i, (result, value) in enumerate(zip(results, expected, strict=True)):
-            assert same_bits(result, value), f"call {k}, result {i}: {result} instead of {value}"
-        kept += zip(new, arguments.new(k), strict=True)
-        now = results[: len(now)]
-        kept += zip(results[len(now) :], expected[len(now) :], strict=True)
-        if in_place:
-            taken = {address(value) for value, _ in kept if value.numel()}
-            for value in now:
-                assert address(value) not in taken, f"call {k}: a result for the next call shares its memory"
-                taken.add(address(value))
-    assert all(same_bits(value, before) for value, before in kept), "something was written over"
-    assert len(called) == sum(k < number for number in kinds.values() for k in CALLED), "not all was replayed"
-
-
-# ------------------------------------------------------------------------------------------------------ random programs
+# -------------------------------------------------------------------------------------------------- memory and liveness
 
 
 def half(value: Tensor) -> Tensor:
     return value * 0.5
 
-
-UNARY: list[Callable[[Tensor], Tensor]] = [
-    half,
-    torch.neg,
-    torch.tanh,
-    torch.clone,
-    lambda a: a.abs().sqrt(),
-    lambda a: a.t() if a.dim() == 2 else a.flip(0),
-    lambda a: a.flatten(),
-    lambda a: a.view(4, -1) if a.is_contiguous() and a.numel() % 4 == 0 else a.reshape(-1),
-    lambda a: a[..., :4],
-    lambda a: a[..., 1:],
-    lambda a: a[1:3],
-    lambda a: a[0].expand(a.shape),
-    lambda a: a.chunk(2, -1)[-1],
-    lambda a: a.sum(0, keepdim=True),
-    lambda a: a / (1 + a.norm()),
-    lambda a: a.detach(),
-    lambda a: a + torch.ones_like(a),
-    lambda a: torch.exp(-a.abs()),
-    lambda a: a.unsqueeze(0).squeeze(0),
-]
-BINARY: list[Callable[[Tensor, Tensor], Tensor]] = [
-    torch.add,
-    torch.add,
-    torch.sub,
-    torch.mul,
-    torch.maximum,
-    lambda a, b: a / (1 + b.abs()),
-    lambda a, b: torch.where(a > b, a, b),
-    lambda a, b: torch.add(a, b, alpha=0.3),
-    lambda a, b: torch.addcmul(a, b, b, value=-0.3),
-    lambda a, b: torch.cat([a, b], -1),
-    lambda a, b: torch.cat([a[..., :4], b[..., :4]], -1),
-    lambda a, b: torch.cat([a, a[..., :1], b]),
-    lambda a, b: torch.tanh(a @ b),
-]
-
-
-class Instruction(NamedTuple):
-    operation: int
-    """Of UNARY, then of BINARY."""
-    a: int
-    """Which of the values so far, from the newest; arguments come last."""
-    b: int
-
-
-class Written(NamedTuple):
-    """A program as a function of tensors: instructions that do not fit their operands are left out."""
-
-    instructions: list[Instruction]
-    changing: list[int]
-    """For each result that the next call gets, which of the values that have its shape."""
-    others: list[int]
-
-    def __call__(self, changing: Tensors, new: Tensors, fixed: Tensors) -> Tensors:
-        values = [*fixed, *new, *changing]
-        for operation, a, b in self.instructions:
-            one, two = (values[-1 - i % len(values)] for i in (a, b))
-            unary = operation < len(UNARY)
-            if unary and one.dim() and one.numel():
-                values.append(UNARY[operation](one))
-            elif not unary and fits(BINARY[operation - len(UNARY)], one, two):
-                values.append(BINARY[operation - len(UNARY)](one, two))
-        results = []
-        for before, i in zip(changing, self.changing, strict=True):
-            alike = [value for value in values if value.shape == before.shape]
-            results.append(alike[-1 - i % len(alike)])
-        return (*results, *(values[-1 - i % len(values)] for i in self.others))
-
-
-def fits(f: Callable[[Tensor, Tensor], Tensor], a: Tensor, b: Tensor) -> bool:
-    try:
-        with torch._C._DisableTorchDispatch():
-            return 0 < f(a.detach(), b.detach()).numel() < 200
-    except (RuntimeError, IndexError):
-        return False
-
-
-small = st.integers(0, 6)
-instructions = st.builds(Instruction, st.integers(0, len(UNARY) + len(BINARY) - 1), small, small)
-programs = st.builds(
-    Written,
-    st.lists(instructions, min_size=3, max_size=14),
-    st.tuples(small, small, small).map(list),
-    st.lists(small, max_size=2),
-)
-ARGUMENTS = Arguments(
-    (numbers(4, 4), numbers(4, 4, seed=1), numbers(8, seed=2)),
-    lambda k: (numbers(4, 4, seed=10 + k), numbers(8, seed=20 + k)),
-    (numbers(4, 4, seed=3), numbers(8, seed=4), numbers(1, seed=5)),
-)
-
-
-@given(programs, st.booleans())
-@settings(max_examples=250)
-def test_random_programs_are_replayed_to_the_bit(program: Written, in_place: bool):
-    check_series(program, ARGUMENTS, in_place)
-
-
-# -------------------------------------------------------------------------------------------------- memory and liveness
 
 PAIR = Arguments(
     (numbers(4, 4), numbers(4, 4, seed=1)), lambda k: (numbers(4, 4, seed=10 + k),), (numbers(4, 4, seed=2),)
