@@ -378,9 +378,9 @@ def reject_names(words: Sequence[str]) -> None:
 def reject_tables(file: Path | None, *commands: str) -> None:
     """A file with the table of another command is an error."""
     tables = resolution.read_toml(file) if file else {}
-    for command in commands:
-        if command in tables:
-            raise InputError(f"{file} has a table [{command}]; use: driftless {command} {file}")
+    for name in commands:
+        if name in tables:
+            raise InputError(f"{file} has a table [{name}]; use: driftless {name} {file}")
 
 
 def split_arguments(words: Sequence[str]) -> tuple[list[str], Path | None, list[str]]:

@@ -1,4 +1,4 @@
-"""How much memory a block takes is known before it runs, and a limit is kept."""
+"""The size of a block follows from the memory that it may take, and from the memory of a client's step."""
 
 from __future__ import annotations
 
@@ -6,181 +6,156 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
-from driftless import LocalTraining
-from driftless.engine import memory
-from driftless.engine.graph.record import Function, Recording, record
+from driftless import ALGORITHMS, EngineSettings, Federation, LocalTraining
+from driftless.engine.check import try_block
+from driftless.engine.flat import FlatModel
+from driftless.engine.losses import default_loss
+from driftless.engine.minibatches import Workload
+from driftless.engine.settings import GIGABYTE, LARGEST_BLOCK, block_size
 from engine.problems import classification, linear, network, regression, run
 
-N = 1000
-VECTOR = 8 * N
-"""Bytes of the vectors below."""
+SHORT, LONG = 1e-6, 1.0
+"""Seconds of a step: of which a block has as many clients as it may, or one."""
 
 
-def total(f: Function, moving: int = 1, batch: int = 0, fixed: int = 0) -> int:
-    """In vectors, of a call with so many vectors as arguments."""
-    arguments = [[torch.ones(N, dtype=torch.float64) for _ in range(number)] for number in (moving, batch, fixed)]
-    _, heard = record(f, *arguments)
-    assert isinstance(heard, Recording)
-    bytes_ = memory.total(heard)
-    assert bytes_ % VECTOR == 0, f"{bytes_} bytes are not a number of vectors"
-    return bytes_ // VECTOR
+def test_a_block_has_as_many_clients_as_fit_into_the_memory():
+    sizes = [block_size(memory, 0.1 * GIGABYTE, SHORT, cohort=16) for memory in (2.0, 0.85, 0.45, 0.25, 0.05)]
+    assert sizes == [16, 8, 4, 2, 1]
 
 
-def test_arguments_are_counted_whether_they_are_used_or_not():
-    """The caller holds them."""
-    assert total(lambda moving, batch, fixed: [moving[0]]) == 1
-    assert total(lambda moving, batch, fixed: [moving[0] + 1], moving=1, batch=2, fixed=3) == 7
+def test_a_block_has_no_more_clients_than_its_steps_need_to_be_mostly_arithmetic():
+    assert block_size(1000.0, 1.0, LONG, cohort=50) == 1
+    assert block_size(1000.0, 1.0, SHORT, cohort=50) == 50
+    assert block_size(1000.0, 1.0, SHORT, cohort=5 * LARGEST_BLOCK) <= LARGEST_BLOCK
 
 
-def test_every_result_is_counted_since_all_are_alive_while_a_call_is_recorded():
-    def chain(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
-        value = moving[0]
-        for _ in range(10):
-            value = value * 2
-        return [value]
-
-    assert total(lambda moving, batch, fixed: [(moving[0] + 1) * 2]) == 3
-    assert total(chain) == 11
+@pytest.mark.parametrize("cohort", [1, 3, 10, 16, 100])
+def test_blocks_are_of_nearly_equal_size_and_never_too_large(cohort: int):
+    for fitting in range(1, cohort + 1):
+        size = block_size(fitting + 0.5, GIGABYTE, SHORT, cohort)
+        assert 1 <= size <= fitting
 
 
-def test_views_are_counted_once():
-    def views(moving: list[Tensor], batch: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
-        x = moving[0].view(10, 100)
-        half = x[:5].t()
-        return [x.t(), half, moving[0].unsqueeze(0).expand(50, N)]
-
-    assert total(views) == 1
-    assert total(lambda moving, batch, fixed: [(moving[0] + 1).view(10, 100).t()]) == 2
+def bytes_of_a_client(algorithm: str, federation: Federation, training: LocalTraining) -> float:
+    model, loss = FlatModel(network(), torch.float64), default_loss(federation.targets)
+    trial = try_block(Workload(ALGORITHMS[algorithm](), model, loss, training, federation, 0))
+    assert trial.problem is None
+    return trial.bytes_of_a_client
 
 
-def test_constants_are_counted_as_arguments_are():
-    constant = torch.ones(N, dtype=torch.float64)
-    assert total(lambda moving, batch, fixed: [moving[0] * 2 * 2 * constant]) == 5
+def bytes_of_a_step(batch_size: int | None, examples: int = 300, algorithm: str = "fedavg") -> float:
+    training = LocalTraining(lr=0.1, steps=1, batch_size=batch_size)
+    return bytes_of_a_client(algorithm, classification([examples, 3]), training)
 
 
-def test_several_results_of_one_operation_are_counted_each():
-    """values and indices, both of eight bytes an element."""
-    assert total(lambda moving, batch, fixed: list(moving[0].view(N, 1).max(dim=1))) == 3
+def test_the_memory_of_a_step_grows_with_the_minibatch():
+    """Also beyond the minibatch that is tried; 6 hidden units and 4 inputs of 8 bytes are the least of an example."""
+    ten, hundred, thousand = (bytes_of_a_step(n, examples=2000) for n in (10, 100, 1000))
+    of_an_example = (hundred - ten) / 90
+    assert 8 * (6 + 4) < of_an_example < 8 * (6 + 4) * 20
+    assert thousand == pytest.approx(hundred + 900 * of_an_example, rel=0.01)
+    assert bytes_of_a_step(None, examples=1000) == pytest.approx(thousand, rel=0.01)
 
 
-def test_bytes_are_those_of_the_dtype():
-    _, heard = record(lambda moving, batch, fixed: [moving[0] > 0], [torch.ones(N)], [], [])
-    assert isinstance(heard, Recording)
-    assert memory.total(heard) == 4 * N + N
+def test_full_gradients_need_the_memory_of_their_chunks():
+    assert bytes_of_a_step(10, 300, "mimelite") == pytest.approx(bytes_of_a_step(300), rel=0.01)
+    assert bytes_of_a_step(10, 5000, "mimelite") == pytest.approx(bytes_of_a_step(1024), rel=0.01)
 
 
-def test_what_is_free_is_positive_and_no_more_than_there_is():
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    assert 0 < memory.free() <= physical
+def test_two_gradients_in_a_step_need_twice_the_memory():
+    assert bytes_of_a_step(300, 3, "mime") == pytest.approx(2 * bytes_of_a_step(300, 3), rel=0.01)
 
 
-@pytest.mark.parametrize(("limit", "used", "free"), [("5000", 2000, 3000), ("1000", 2000, 0), ("max", 2000, None)])
-def test_the_limit_of_a_container_counts(limit: str, used: int, free: int | None, monkeypatch: pytest.MonkeyPatch):
-    files = {"memory.max": f"{limit}\n", "memory.current": f"{used}\n", "meminfo": "MemAvailable:  8 kB\nOther: 1 kB\n"}
-    monkeypatch.setattr(Path, "read_text", lambda self: files[self.name])
-    assert memory.free() == (8 * 1024 if free is None else free)
+# --------------------------------------------------------------------------------------------------------------- runs
 
 
-def test_a_system_without_these_files_is_asked_in_another_way(monkeypatch: pytest.MonkeyPatch):
-    def missing(self: Path) -> str:
-        raise FileNotFoundError(self)
-
-    monkeypatch.setattr(Path, "read_text", missing)
-    assert 0 < memory.free() <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-# --- runs with a limit
-
-
-@pytest.mark.parametrize(("algorithm", "middle"), [("fedavg", 1e-5), ("scaffold", 1e-5), ("mime", 4e-5)])
-def test_less_memory_means_smaller_blocks_and_the_same_result(algorithm: str, middle: float):
+@pytest.mark.parametrize("algorithm", ["fedavg", "scaffold", "mime"])
+def test_less_memory_means_smaller_blocks_and_the_same_result(algorithm: str):
     federation, module = classification([4, 9, 6, 5, 7, 8, 3, 6]), network()
     local = LocalTraining(lr=0.1, epochs=2, batch_size=3)
+    of_a_client = bytes_of_a_client(algorithm, federation, local) / GIGABYTE
     results, sizes = [], []
-    for limit in (1.0, middle, 1e-9):
-        result, _ = run(algorithm, federation, module, local=local, rounds=3, threads=1, memory=limit)
+    for limit in (8.1, 4.1, 1.1, 0.1):
+        engine = EngineSettings("block", memory=limit * of_a_client)
+        result, _ = run(algorithm, federation, module, local=local, rounds=3, engine=engine)
         sizes.append(result.engine["block_size"])
         results.append(result)
-    assert sizes[0] == 8
-    assert 1 < sizes[1] < 8
-    assert sizes[2] == 1
+    assert sizes == [8, 4, 1, 1]
     for result in results[1:]:
         torch.testing.assert_close(result.x, results[0].x, rtol=0, atol=1e-12)
 
 
 def test_a_block_size_that_is_given_counts_more_than_the_memory():
-    result, _ = run("fedavg", regression([3, 5, 4, 6]), linear(), threads=1, memory=1e-9, block_size=4)
+    engine = EngineSettings("block", block_size=4, memory=1e-9)
+    result, _ = run("fedavg", regression([3, 5, 4, 6]), linear(), engine=engine)
     assert result.engine["block_size"] == 4
 
 
 CASES = {
-    "fedavg, long minibatches": ("fedavg", 32, 1024, 200, 1024, 0.08),
-    "fedavg, many clients": ("fedavg", 80, 4, 300, 2, 0.015),
-    "scaffold": ("scaffold", 16, 40, 300, 20, 0.02),
-    "mimelite, full gradients": ("mimelite", 20, 2048, 200, 1, 0.06),
-    "mime, full gradients": ("mime", 20, 1024, 200, 1, 0.06),
+    "long minibatches": ("fedavg", 256, 256, 0.04),
+    "states of clients": ("scaffold", 256, 256, 0.04),
+    "two gradients in a step": ("mime", 256, 256, 0.08),
+    "full gradients": ("mimelite", 1024, 1, 0.15),
 }
-"""Algorithm, clients, examples of each, hidden units, examples of a minibatch, gigabytes."""
+"""Algorithm, examples of a client, examples of a minibatch, gigabytes."""
+CLIENTS = 16
 MEASURED = """
 import json, multiprocessing, resource, sys
 import torch
 from torch import nn
-from driftless import Federation, LocalTraining, simulate
+from driftless import EngineSettings, Federation, LocalTraining, simulate
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
-def run(algorithm, clients, examples, hidden, batch, **options):
-    data = [(torch.randn(examples, 50), torch.arange(examples) % 5) for _ in range(clients)]
+def run(algorithm, examples, batch_size, clients, **settings):
+    data = [(torch.randn(examples, 1000), torch.arange(examples) % 5) for _ in range(clients)]
     federation = Federation.from_clients(data, classes=5)
-    model = nn.Sequential(nn.Linear(50, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh(), nn.Linear(hidden, 5))
-    local = LocalTraining(lr=0.01, steps=2, batch_size=batch)
+    model = nn.Sequential(*(nn.Tanh() for _ in range(6)), nn.Linear(1000, 5))  # much memory, little arithmetic
+    local = LocalTraining(lr=0.01, steps=2, batch_size=batch_size)
     before = peak()
-    result = simulate(
-        algorithm, federation, model, rounds=1, cohort=clients, local=local, engine="block", threads=1, **options
-    )
+    engine = EngineSettings("block", workers=1, **settings)
+    result = simulate(algorithm, federation, model, rounds=1, cohort=clients, local=local, engine=engine)
     return peak() - before, result.engine["block_size"]
 
-def measured(algorithm, clients, *rest):
-    *rest, limit = rest
-    grown, size = pool.apply(run, (algorithm, clients, *rest), {"memory": limit})
-    constant, _ = pool.apply(run, (algorithm, -(-clients // size), *rest), {"block_size": 1})
+def measured(algorithm, examples, batch_size, limit):
+    given = (algorithm, examples, batch_size)
+    grown, size = pool.apply(run, (*given, CLIENTS), {"memory": limit})
+    constant, _ = pool.apply(run, (*given, -(-CLIENTS // size)), {"block_size": 1})
     return grown, constant, size
 
+CLIENTS, cases = int(sys.argv[1]), json.loads(sys.argv[2])
 torch.manual_seed(0)
-cases = json.loads(sys.argv[1])
 for algorithm, *_ in cases.values():
-    run(algorithm, 2, 4, 4, 2)  # loads what is loaded when it is needed
+    run(algorithm, 4, 2, 2)  # loads what is loaded when it is needed
 with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
     print(json.dumps({name: measured(*case) for name, case in cases.items()}))
 """
 """For each case, each time in a new fork: by how much a run has raised the peak of its process' memory; by how much a
 run of as many blocks of one client each; and how many clients the blocks of the first had."""
-GIVEN_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
-"""What is freed is given back at once: the peak is what was in use, whatever the C library would keep."""
+FREED_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+"""The peak is what was in use, whatever the C library would keep."""
 
 
 @pytest.fixture(scope="module")
 def measured() -> dict[str, tuple[int, int, int]]:
     """One process for all cases: loading torch takes longer than the runs."""
     done = subprocess.run(
-        [sys.executable, "-c", MEASURED, json.dumps(CASES)],
-        capture_output=True, text=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1", **GIVEN_BACK},
+        [sys.executable, "-c", MEASURED, str(CLIENTS), json.dumps(CASES)],
+        capture_output=True, text=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1", **FREED_AT_ONCE},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_run_takes_no_more_memory_than_it_may(name: str, measured: dict[str, tuple[int, int, int]]):
+def test_a_block_takes_no_more_memory_than_it_may(name: str, measured: dict[str, tuple[int, int, int]]):
     """Beyond what is not of a block: its sum, the server, and what torch and Python need to run anything."""
-    (grown, constant, size), (_, clients, *_, limit) = measured[name], CASES[name]
-    said = f"{grown / 2**30:.3f} GB with blocks of {size}, {constant / 2**30:.3f} GB with blocks of one"
-    assert grown - constant < limit * 2**30, said
-    assert 1 < size < clients, "the case is too small: the limit does not matter"
+    (grown, constant, size), limit = measured[name], CASES[name][-1]
+    assert grown - constant < limit * GIGABYTE, f"{grown / GIGABYTE:.3f} GB, blocks of one {constant / GIGABYTE:.3f} GB"
+    assert grown - constant > limit * GIGABYTE / 10, "the estimate is far too high"
+    assert 1 < size < CLIENTS, f"blocks of {size}: the limit does not matter in this case"

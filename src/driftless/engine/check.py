@@ -19,6 +19,7 @@ from torch.func import vmap
 
 from driftless.algorithm import Vector
 from driftless.engine import augment
+from driftless.engine.batches import chunks
 from driftless.engine.dropout import KeyedDropout
 from driftless.engine.flat import FlatModel
 from driftless.engine.graph.record import NotRecordable, record, total_bytes
@@ -42,9 +43,7 @@ REPETITIONS = 3
 
 def trial_batch(work: Workload) -> Batch:
     """Examples of every class, as many as a minibatch has."""
-    federation, training = work.federation, work.training
-    largest = int(federation.sizes.max())
-    width = largest if training.batch_size is None else training.batch_size
+    federation, width = work.federation, minibatch_width(work)
     labels = federation.targets
     first = np.arange(min(len(labels), MOST_EXAMPLES))
     if not labels.is_floating_point() and labels.dim() == 1:
@@ -52,6 +51,10 @@ def trial_batch(work: Workload) -> Batch:
     fill = stream(work.seed, "trial-batch").integers(len(labels), size=max(2, min(width, MOST_EXAMPLES)))
     rows = torch.from_numpy(np.concatenate([first, fill])[: max(len(first), len(fill))].astype(np.int64))
     return Batch(federation.inputs[rows], federation.targets[rows])
+
+
+def minibatch_width(work: Workload) -> int:
+    return int(work.federation.sizes.max()) if work.training.batch_size is None else work.training.batch_size
 
 
 def perturbed(model: FlatModel, seed: int) -> Vector:
@@ -187,9 +190,30 @@ def try_block(work: Workload) -> BlockTrial:
         problem = compare_with_single(work, x, own, together[i], Seen(seen.loss[i], seen.correct[i]), padded=i == 1)
         if problem:
             return BlockTrial(problem)
-    size = total_bytes(recorded) if not isinstance(recorded, NotRecordable) else 40 * x.numel() * x.element_size()
-    own = size / 2 + (augment.room(batch.inputs) if augment.KINDS[work.training.augment] else 0)
-    return BlockTrial(None, own, slow=any("performance drop" in str(warning.message) for warning in warned))
+    slow = any("performance drop" in str(warning.message) for warning in warned)
+    if isinstance(recorded, NotRecordable):
+        return BlockTrial(None, 20 * x.numel() * x.element_size(), slow)
+    other = width // 2 if width > 3 else 2 * width
+    _, of_other = record(block_gradient, (), of_width(stacked, other), x.clone())
+    assert not isinstance(of_other, NotRecordable)
+    size, size_of_other = total_bytes(recorded) / 2, total_bytes(of_other) / 2
+    moved = augment.room(batch.inputs) if augment.KINDS[work.training.augment] else 0
+    return BlockTrial(None, moved + step_bytes(work, size, width, (size_of_other - size) / (other - width)), slow)
+
+
+def step_bytes(work: Workload, size: float, width: int, of_an_example: float) -> float:
+    """Of a client's largest step, given the `size` of a gradient on `width` examples."""
+    steps = [(2 if work.algorithm.anchor_gradient else 1, minibatch_width(work))]
+    if work.algorithm.full_gradient:
+        steps.append((1, int(chunks(int(work.federation.sizes.max())).index.shape[1])))
+    return max(gradients * (size + of_an_example * (examples - width)) for gradients, examples in steps)
+
+
+def of_width(batch: Batch, width: int) -> Batch:
+    """A block's minibatches, with examples left out or repeated."""
+    rows = torch.arange(width) % batch.inputs.shape[1]
+    weights = None if batch.weights is None else batch.weights[:, rows]
+    return Batch(batch.inputs[:, rows], batch.targets[:, rows], weights, batch.key)
 
 
 def compare_with_single(work: Workload, x: Vector, batch: Batch, g: Vector, seen: Seen, padded: bool) -> str | None:

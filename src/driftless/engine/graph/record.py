@@ -137,7 +137,7 @@ class Recorder(TorchDispatchMode):
             same = self._by_layout.get(Layout.of(value)) if dense else None
             if same is not None:  # what backpropagation saved comes back as another tensor of the same memory
                 return same
-            if dense and value.numel() and value.untyped_storage().data_ptr() in self._storages:
+            if not self._storages.isdisjoint(memory_of(value)):
                 self.failure = "a tensor came back as another view of the same memory"
             name = f"c{len(self.constants)}"
             self.constants[name] = value
@@ -154,7 +154,7 @@ class Recorder(TorchDispatchMode):
         self._by_layout[node.meta["layout"]] = node
         self._nodes[id(value)] = node
         self._alive.append(value)
-        self._storages.add(value.untyped_storage().data_ptr())
+        self._storages |= memory_of(value)
 
 
 READS_NUMBERS = {
@@ -181,13 +181,25 @@ def without_shared_memory(values: list[Tensor]) -> list[Tensor]:
     taken: set[int] = set()
     result: list[Tensor] = []
     for value in values:
-        if value.layout == torch.strided and value.numel() and value.untyped_storage().data_ptr() in taken:
-            copy = value.untyped_storage().clone()
-            value = torch.empty(0, dtype=value.dtype).set_(copy, value.storage_offset(), value.shape, value.stride())
-        if value.layout == torch.strided:
-            taken.add(value.untyped_storage().data_ptr())
+        if not taken.isdisjoint(memory_of(value)):
+            value = copied(value)
+        taken |= memory_of(value)
         result.append(value)
     return result
+
+
+def memory_of(value: Tensor) -> set[int]:
+    """The address of the tensor's memory, if it has any."""
+    return {value.untyped_storage().data_ptr()} if value.layout == torch.strided and value.numel() else set()
+
+
+def copied(value: Tensor) -> Tensor:
+    """A copy with the same strides: the last bits of a sum depend on them."""
+    copy = value.clone()
+    if value.layout != torch.strided or copy.stride() == value.stride():
+        return copy
+    memory = value.untyped_storage().clone()
+    return torch.empty(0, dtype=value.dtype).set_(memory, value.storage_offset(), value.shape, value.stride())
 
 
 def writes(function: Any) -> bool:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule
 
-from driftless.engine.graph.record import Function, NotRecordable, Recording, record, without_shared_memory
+from driftless.engine.graph.record import Function, NotRecordable, Recording, copied, memory_of, record
 from driftless.engine.graph.simplify import simplified
 from driftless.engine.tree import Tree, leaves, map_leaves, structure, with_leaves
 from driftless.errors import InputError
@@ -92,7 +92,8 @@ class Series:
             if not isinstance(known, Program):
                 result, recorded = record(self._f, changing, new, self._fixed)
                 self._replay.keep(key, recorded, self._in_place)
-                return self._separate(result, new)
+                constants = () if isinstance(recorded, NotRecordable) else tuple(recorded.constants.values())
+                return self._ready_for_next(result, (new, constants))
             fixed = leaves(self._fixed)
             prepared = self._prepared[kind] = (known, [*fixed, *known.before(*fixed)])
         program, rest = prepared
@@ -103,22 +104,26 @@ class Series:
         return with_leaves(program.result, result)
 
     def _as_written(self, changing: Tree, new: Tree) -> Tree:
-        return self._separate(self._f(changing, new, self._fixed), new)
+        return self._ready_for_next(self._f(changing, new, self._fixed), new)
 
     def _written_on_copies(self, changing: Tree, new: Tree) -> Tree:
-        changing, new = map_leaves(lambda leaf: leaf.clone(), (changing, new))
-        return self._f(changing, new, self._fixed)
+        return self._f(map_leaves(copied, changing), map_leaves(copied, new), self._fixed)
 
-    def _separate(self, result: Tree, new: Tree) -> Tree:
-        """In place, the next call writes into the result: it must share memory with nothing else."""
-        if not self._in_place:
-            return result
-        others = without_shared_memory([*leaves(new), *leaves(self._fixed), *leaves(result)])
-        return with_leaves(result, [contiguous(leaf) for leaf in others[-len(leaves(result)) :]])
+    def _ready_for_next(self, result: Tree, others: Tree) -> Tree:
+        """In place, the next call writes into the result."""
+        return kept_apart(result, (others, self._fixed)) if self._in_place else result
 
 
-def contiguous(value: Tensor) -> Tensor:
-    return value.clone(memory_format=torch.contiguous_format) if 0 in value.stride() else value
+def kept_apart(result: Tree, others: Tree) -> Tree:
+    """The result with memory that it shares with nothing else, laid out as `keep_results_apart` does for a graph."""
+    taken = {address for value in leaves(others) for address in memory_of(value)}
+    separate: list[Tensor] = []
+    for value in leaves(result):
+        if 0 in value.stride() or not taken.isdisjoint(memory_of(value)):
+            value = value.clone(memory_format=torch.contiguous_format)
+        taken |= memory_of(value)
+        separate.append(value)
+    return with_leaves(result, separate)
 
 
 def runnable(graph: Graph, constants: dict[str, Tensor]) -> Callable[..., Any]:
@@ -127,7 +132,7 @@ def runnable(graph: Graph, constants: dict[str, Tensor]) -> Callable[..., Any]:
 
 
 def check_equal(replayed: list[Tensor], written: list[Tensor]) -> None:
-    if all(map(same_bits, replayed, written)):
+    if len(replayed) == len(written) and all(map(same_bits, replayed, written)):
         return
     raise InputError(
         "a replayed local step differs from the step as written: the model, the loss or the algorithm does something "
@@ -138,4 +143,6 @@ def check_equal(replayed: list[Tensor], written: list[Tensor]) -> None:
 
 def same_bits(a: Tensor, b: Tensor) -> bool:
     """NaN in the same places counts as equal."""
-    return torch.equal(a, b) or (a.is_floating_point() and bool(((a == b) | (a.isnan() & b.isnan())).all()))
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return torch.equal(a, b) or bool(((a == b) | (a.isnan() & b.isnan())).all())
