@@ -6,6 +6,7 @@ A message has three parts: what was given, what is allowed, what to do.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from driftless import AdaptiveClipping, Federation, InputError, LocalTraining, Result, ServerSchedule, simulate
+from driftless import (
+    AdaptiveClipping,
+    EngineSettings,
+    Federation,
+    InputError,
+    LocalTraining,
+    Result,
+    ServerSchedule,
+    simulate,
+)
 from driftless.algorithms import (
     GHBM,
     AdaBest,
@@ -357,24 +367,39 @@ def test_the_server_schedule_must_be_one():
         ("seed", None, ("whole number", "at least 0")),
         ("evaluate_every", -1, ("0 (never)", "positive whole number")),
         ("evaluate_every", 1.5, ("0 (never)", "positive whole number")),
-        ("block_size", 0, ("at least 1",)),
-        ("block_size", 2.5, ("whole number", "at least 1")),
-        ("threads", 0, ("whole number", "at least 1 (or None)")),
-        ("threads", 1.0, ("whole number", "at least 1 (or None)")),
-        ("workers", 0, ("whole number", "at least 1")),
-        ("workers", None, ("whole number", "at least 1")),
-        ("compile", "maybe", ("'auto', 'on', 'off'",)),
-        ("compile", True, ("'auto', 'on', 'off'",)),
-        ("memory", -1, ("positive number of gigabytes (or None)",)),
-        ("memory", "2", ("positive number of gigabytes (or None)",)),
     ],
 )
 def test_a_setting_out_of_range_is_named_with_what_is_allowed(name: str, given: object, allowed: tuple[str, ...]):
     refused(name, repr(given), *allowed, **{name: given})
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "allowed"),
+    [
+        ("kind", "blok", "'auto', 'block', 'single'"),
+        ("block_size", 0, "a whole number of at least 1 (or None)"),
+        ("block_size", 2.5, "a whole number of at least 1 (or None)"),
+        ("threads", 0, "a whole number of at least 1,"),
+        ("threads", 1.0, "a whole number of at least 1,"),
+        ("threads", True, "a whole number of at least 1,"),
+        ("workers", 0, 'a whole number of at least 1 (or "auto")'),
+        ("workers", None, 'a whole number of at least 1 (or "auto")'),
+        ("memory", -1, "a positive number of gigabytes"),
+        ("memory", "2", "a positive number of gigabytes"),
+        ("memory", None, "a positive number of gigabytes"),
+        ("replay", 1, "true or false"),
+    ],
+)
+def test_a_setting_of_the_engine_out_of_range_is_named_with_what_is_allowed(name: str, given: Any, allowed: str):
+    with pytest.raises(InputError, match=re.escape(allowed)) as error:
+        EngineSettings(**{name: given})
+    assert repr(given) in str(error.value)
+    assert ("engine" if name == "kind" else name) in str(error.value)
+
+
 def test_workers_with_several_threads_are_refused():
-    refused("workers=2", "one thread each", "threads=2", "leave threads out", workers=2, threads=2)
+    with pytest.raises(InputError, match=r"workers=2 have one thread each, got threads=2; leave threads out"):
+        EngineSettings(workers=2, threads=2)
 
 
 @pytest.mark.parametrize(

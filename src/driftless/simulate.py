@@ -98,6 +98,8 @@ def simulate(
         check_type("state", state, State, "the state of a run", "give result.state of the first part")
         check_state(simulation, state, rounds)
         current = state.copy()
+    if isinstance(model, nn.Module):
+        check_single(simulation.workload, module)
     history, events = History(), [Event(0, notice) for notice in simulation.notices + simulation.decision.notices]
     try:
         with closing(play(simulation, current)) as records:
@@ -170,8 +172,6 @@ def prepare(
         algorithm, federation, flat, local, schedule, loss, weighting or algorithm.weighting, seed, engine, rounds,
         evaluate_every, server, inference, stragglers or Stragglers(), notices,
     )  # fmt: skip
-    if isinstance(model, nn.Module):
-        check_single(simulation.workload, module)
     return simulation, module
 
 

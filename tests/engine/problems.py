@@ -63,5 +63,6 @@ def run(algorithm: Any, federation: Federation, model: Any, **options: Any) -> t
     }
     settings |= options
     own = {name: settings.pop(name) for name in ENGINE if name in settings}
-    settings["engine"] = EngineSettings(settings["engine"], **own)
+    if not isinstance(settings["engine"], EngineSettings):
+        settings["engine"] = EngineSettings(settings["engine"], **own)
     return simulate(algorithm, federation, model, **settings), records

@@ -21,7 +21,7 @@ from driftless.algorithm import Vector
 from driftless.engine import augment
 from driftless.engine.batches import chunks
 from driftless.engine.dropout import KeyedDropout
-from driftless.engine.flat import FlatModel
+from driftless.engine.flat import FlatModel, in_dtype
 from driftless.engine.graph.record import NotRecordable, record, total_bytes
 from driftless.engine.graph.replay import same_bits
 from driftless.engine.local import Batch, Seen, loss_gradient
@@ -74,11 +74,9 @@ def check_single(work: Workload, module: nn.Module) -> None:
     batch, x = trial_batch(work), perturbed(work.model, work.seed)
     parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
     with restored(module):
+        in_dtype(module, x.dtype)
         for values, p in zip(work.model.parameters(x).values(), parameters.values(), strict=True):
             p.data, p.grad = values.clone(), None
-        for buffer in module.buffers():
-            if buffer.is_floating_point():
-                buffer.data = buffer.data.to(x.dtype)
         with torch_stream(work.seed, "trial"):
             ours = copy_gradient(work, x, batch)
         used = next((name for name, p in parameters.items() if p.grad is not None), None)
@@ -163,7 +161,10 @@ def try_block(work: Workload) -> BlockTrial:
     weights[1, short:] = 0
     inputs, targets = (torch.stack([part, part.flip(0)]) for part in (batch.inputs, batch.targets))
     stacked = Batch(inputs, targets, weights, key)
-    lifted = vmap(loss_gradient(work.model, work.loss), in_dims=(None, dims(stacked)), randomness="error")
+    # Each client has a model of its own, except where an algorithm wants gradients at the server's.
+    shared = work.algorithm.anchor_gradient or work.algorithm.full_gradient
+    start, of_model = (x, None) if shared else (x.repeat(2, 1), 0)
+    lifted = vmap(loss_gradient(work.model, work.loss), in_dims=(of_model, dims(stacked)), randomness="error")
 
     def block_gradient(_: tuple[()], padded: Batch, at: Vector) -> tuple[Vector, Seen]:
         return lifted(at, padded)
@@ -172,12 +173,12 @@ def try_block(work: Workload) -> BlockTrial:
     try:
         with torch.no_grad(), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            at = x.clone()
+            at = start.clone()
             (together, seen), recorded = record(block_gradient, (), clone(stacked), at)
-            again = [lifted(x.clone(), clone(stacked)) for _ in range(REPETITIONS)]
+            again = [lifted(start.clone(), clone(stacked)) for _ in range(REPETITIONS)]
     except (RuntimeError, ValueError, TypeError, NotImplementedError, IndexError) as error:
         return BlockTrial(f"vmap cannot lift it: {str(error).splitlines()[0][:160]}")
-    if not torch.equal(at, x):
+    if not torch.equal(at, start):
         return BlockTrial("its forward pass writes into its parameters")
     if python_state(work) != attributes:
         return BlockTrial("the model changes an attribute of its own in each call")
@@ -194,7 +195,7 @@ def try_block(work: Workload) -> BlockTrial:
     if isinstance(recorded, NotRecordable):
         return BlockTrial(None, 20 * x.numel() * x.element_size(), slow)
     other = width // 2 if width > 3 else 2 * width
-    _, of_other = record(block_gradient, (), of_width(stacked, other), x.clone())
+    _, of_other = record(block_gradient, (), of_width(stacked, other), start.clone())
     assert not isinstance(of_other, NotRecordable)
     size, size_of_other = total_bytes(recorded) / 2, total_bytes(of_other) / 2
     moved = augment.room(batch.inputs) if augment.KINDS[work.training.augment] else 0
