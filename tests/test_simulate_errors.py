@@ -97,7 +97,7 @@ def refused(*parts: str, **options: Any) -> None:
 
 def test_the_run_that_the_other_tests_spoil_is_fine():
     assert len(run().history) == 2
-    with pytest.raises(AssertionError, match="trained before"):
+    with pytest.raises(InputError, match="trained before"):
         run(model=Untouched())
 
 

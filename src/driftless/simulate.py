@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -21,10 +22,10 @@ from driftless.engine.check import check_single
 from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, History, Record
 from driftless.engine.local import LocalTraining, check_agreement
-from driftless.engine.losses import Loss, default_loss
+from driftless.engine.losses import Loss, class_dimension, default_loss
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
-from driftless.engine.simulation import INFERENCE, Simulation, evaluation_interval, play
+from driftless.engine.simulation import INFERENCE, Simulation, evaluation_interval, one_run_at_a_time, play
 from driftless.engine.state import State
 from driftless.engine.stragglers import Stragglers
 from driftless.engine.tree import Tree, named_leaves
@@ -56,6 +57,7 @@ class Result:
         return self._model.fill(self._module, self.inference)
 
 
+@one_run_at_a_time()
 def simulate(
     algorithm: Algorithm | str,
     federation: Federation,
@@ -98,6 +100,7 @@ def simulate(
         check_type("state", state, State, "the state of a run", "give result.state of the first part")
         check_state(simulation, state, rounds)
         current = state.copy()
+    original = copy.deepcopy(module)
     if isinstance(model, nn.Module):
         check_single(simulation.workload, module)
     history, events = History(), [Event(0, notice) for notice in simulation.notices + simulation.decision.notices]
@@ -108,13 +111,13 @@ def simulate(
                 events += record.events
                 history.append(record.metrics)
                 if on_round is not None:
-                    on_round(record)
+                    on_round(record.copy())
     except Diverged as error:
         error.history, error.events = history, events
         raise
     return Result(
         history, current.server.x, simulation.inference_vector(current), current, events, simulation.resolved_engine,
-        module, simulation.model,
+        original, simulation.model,
     )  # fmt: skip
 
 
@@ -246,8 +249,9 @@ def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> None:
         raise InputError(f"the model must return one tensor, got {type(outputs).__name__}; wrap it so that it does.")
     labels = not targets.is_floating_point()
     if labels and federation.classes is not None and loss is default_loss(targets):
-        fits = outputs.shape[:-1] == targets.shape and outputs.shape[-1] >= federation.classes
-        wanted = f"[batch, classes >= {federation.classes}]"
+        classes = class_dimension(loss, outputs, targets)
+        fits = classes is not None and outputs.shape[classes] >= federation.classes
+        wanted = str(["batch", f"classes >= {federation.classes}", *targets.shape[1:]]).replace("'", "")
     else:
         fits = labels or outputs.shape == targets.shape or loss is not default_loss(targets)
         wanted = f"the targets' shape {['batch', *targets.shape[1:]]}"

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from driftless import Federation, InputError, LocalTraining
-from driftless.engine.losses import cross_entropy, default_loss, half_squared_error, matches, weighted
+from driftless.engine.losses import correct, cross_entropy, default_loss, half_squared_error, weighted
 from engine.problems import classification, linear, network, regression, run
 
 
@@ -85,9 +85,9 @@ def test_the_default_loss_follows_the_kind_of_the_targets():
 
 def test_a_match_is_where_the_largest_output_is_the_label():
     outputs = torch.tensor([[1.0, 2.0], [3.0, 1.0], [0.0, 1.0]])
-    assert matches(outputs, torch.tensor([1, 1, 1])).tolist() == [True, False, True]
-    both = matches(torch.stack([outputs, -outputs]), torch.tensor([[1, 1, 1], [1, 1, 1]]))
-    assert both.tolist() == [[True, False, True], [False, True, False]]
+    assert correct(cross_entropy, outputs, torch.tensor([1, 1, 1])).tolist() == [1, 0, 1]
+    both = correct(cross_entropy, torch.stack([outputs, -outputs]), torch.tensor([[1, 1, 1], [1, 1, 1]]))
+    assert both.tolist() == pytest.approx([2 / 3, 1 / 3])
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_a_match_is_where_the_largest_output_is_the_label():
     ],
     ids=["numbers", "vectors", "a score for labels", "a column of scores for labels", "scores for several labels"],
 )
-def test_outputs_that_are_not_class_scores_have_no_matches(outputs: Tensor, targets: Tensor):
-    assert matches(outputs, targets).numel() == 0
+def test_outputs_that_are_not_class_scores_have_no_accuracy(outputs: Tensor, targets: Tensor):
+    assert correct(cross_entropy, outputs, targets).numel() == 0
 
 
 @pytest.mark.parametrize("engine", ["single", "block"])

@@ -20,13 +20,13 @@ from torch.func import vmap
 from driftless.algorithm import Vector
 from driftless.engine import augment
 from driftless.engine.batches import chunks
-from driftless.engine.dropout import KeyedDropout
 from driftless.engine.flat import FlatModel, in_dtype
 from driftless.engine.graph.record import NotRecordable, record, total_bytes
 from driftless.engine.graph.replay import same_bits
 from driftless.engine.local import Batch, Seen, loss_gradient
 from driftless.engine.losses import Loss
 from driftless.engine.minibatches import Workload
+from driftless.engine.module_state import SavedState
 from driftless.engine.single import gradient
 from driftless.errors import InputError
 from driftless.random import stream, torch_stream
@@ -77,19 +77,25 @@ def check_single(work: Workload, module: nn.Module) -> None:
         in_dtype(module, x.dtype)
         for values, p in zip(work.model.parameters(x).values(), parameters.values(), strict=True):
             p.data, p.grad = values.clone(), None
-        with torch_stream(work.seed, "trial"):
-            ours = copy_gradient(work, x, batch)
-        used = next((name for name, p in parameters.items() if p.grad is not None), None)
-        with torch_stream(work.seed, "trial"):
-            plain_backward(module, work.loss, batch)
-        theirs = [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in parameters.values()]
+        try:
+            with torch_stream(work.seed, "trial"):
+                ours = copy_gradient(work, x, batch)
+            used = next((name for name, p in parameters.items() if p.grad is not None), None)
+            with torch_stream(work.seed, "trial"):
+                plain_backward(module, work.loss, batch)
+        except Exception as error:
+            raise InputError(
+                f"forward, loss and backward pass of the model fail on a minibatch of {len(batch.targets)} examples: "
+                f"{type(error).__name__}: {error}. Do the outputs depend on the parameters (no detach, no no_grad)?"
+            ) from error
+        theirs = [torch.zeros_like(p) if p.grad is None else p.grad.to_dense() for p in parameters.values()]
     if used is not None:
         raise InputError(
             f"the loss depends on the module that was given (its parameter '{used}'), and the engine trains a copy of "
             "it; write the loss as a function of outputs and targets alone, and use local.weight_decay for a "
             "regulariser."
         )
-    floor = FLOOR * max(float(g.abs().max()) for g in theirs)
+    floor = FLOOR * max(float(g.abs().max()) for g in theirs if g.numel())
     for (name, p), a, b in zip(parameters.items(), ours, theirs, strict=True):
         if difference(a, b, floor) > TOLERANCE[x.dtype]:
             hooked = "the parameter has a hook, which a copy of it does not have"
@@ -103,7 +109,7 @@ def check_single(work: Workload, module: nn.Module) -> None:
 
 def copy_gradient(work: Workload, x: Vector, batch: Batch) -> list[Tensor]:
     work.model.resident.load(x)
-    g, _ = gradient(work.model, work.loss, batch._replace(inputs=batch.inputs.clone()))
+    g, _ = gradient(work.model, work.loss, batch.copy())
     return [part.clone() for part in work.model.parameters(g).values()]
 
 
@@ -113,7 +119,7 @@ def plain_backward(module: nn.Module, loss: Loss, batch: Batch) -> None:
         if type(part) is nn.Dropout:  # the engine has its own; they are tested against each other elsewhere
             part.eval()
     with torch.enable_grad():
-        loss(module(batch.inputs.clone()), batch.targets).backward()
+        loss(module(batch.inputs.clone()), batch.targets.clone()).backward()
 
 
 @contextmanager
@@ -121,8 +127,8 @@ def restored(module: nn.Module) -> Generator[None]:
     """The user's module is as it was afterwards."""
     modes = [(part, part.training) for part in module.modules()]
     parameters = [(p, p.data, p.grad) for p in module.parameters()]
-    buffers = [(b, b.data, b.data.clone()) for b in module.buffers()]
-    named = [(part, name, b) for part in module.modules() for name, b in part.named_buffers(recurse=False)]
+    buffers = [(b, b.data) for b in module.buffers()]
+    saved = SavedState(module)
     try:
         yield
     finally:
@@ -130,11 +136,9 @@ def restored(module: nn.Module) -> Generator[None]:
             part.training = mode
         for p, data, grad in parameters:
             p.data, p.grad = data, grad
-        for b, data, values in buffers:
+        for b, data in buffers:
             b.data = data
-            b.data.copy_(values)
-        for part, name, b in named:
-            setattr(part, name, b)
+        saved.restore()
 
 
 # ------------------------------------------------------------------------------------------------ block against single
@@ -169,24 +173,24 @@ def try_block(work: Workload) -> BlockTrial:
     def block_gradient(_: tuple[()], padded: Batch, at: Vector) -> tuple[Vector, Seen]:
         return lifted(at, padded)
 
-    attributes = python_state(work)
+    work.model.resident.load(x)
     try:
-        with torch.no_grad(), warnings.catch_warnings(record=True) as warned:
+        with torch_stream(work.seed, "trial"), torch.no_grad(), warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             at = start.clone()
-            (together, seen), recorded = record(block_gradient, (), clone(stacked), at)
-            again = [lifted(start.clone(), clone(stacked)) for _ in range(REPETITIONS)]
+            (together, seen), recorded = record(block_gradient, (), stacked.copy(), at)
+            again = [lifted(start.clone(), stacked.copy()) for _ in range(REPETITIONS)]
     except (RuntimeError, ValueError, TypeError, NotImplementedError, IndexError) as error:
         return BlockTrial(f"vmap cannot lift it: {str(error).splitlines()[0][:160]}")
     if not torch.equal(at, start):
         return BlockTrial("its forward pass writes into its parameters")
-    if python_state(work) != attributes:
-        return BlockTrial("the model changes an attribute of its own in each call")
+    if work.model.resident.is_changed():
+        return BlockTrial("its forward pass changes an attribute or a buffer of its own")
     if not all(same_bits(together, other) for other, _ in again):
         return BlockTrial("equal calls give different results")
     for i, count in enumerate((width, short)):
         own = Batch(
-            stacked.inputs[i, :count].clone(), stacked.targets[i, :count], None, None if key is None else key[i]
+            stacked.inputs[i, :count].clone(), stacked.targets[i, :count].clone(), None, None if key is None else key[i]
         )
         problem = compare_with_single(work, x, own, together[i], Seen(seen.loss[i], seen.correct[i]), padded=i == 1)
         if problem:
@@ -195,7 +199,8 @@ def try_block(work: Workload) -> BlockTrial:
     if isinstance(recorded, NotRecordable):
         return BlockTrial(None, 20 * x.numel() * x.element_size(), slow)
     other = width // 2 if width > 3 else 2 * width
-    _, of_other = record(block_gradient, (), of_width(stacked, other), start.clone())
+    with torch_stream(work.seed, "trial"), warnings.catch_warnings(action="ignore"):
+        _, of_other = record(block_gradient, (), of_width(stacked, other), start.clone())
     assert not isinstance(of_other, NotRecordable)
     size, size_of_other = total_bytes(recorded) / 2, total_bytes(of_other) / 2
     moved = augment.room(batch.inputs) if augment.KINDS[work.training.augment] else 0
@@ -235,27 +240,14 @@ def compare_with_single(work: Workload, x: Vector, batch: Batch, g: Vector, seen
     return None
 
 
-def python_state(work: Workload) -> list[tuple[str, str]]:
-    """The numbers, texts and flags that the module's parts hold: what a counter would change."""
-    plain = (bool, int, float, str, type(None))
-    return [
-        (f"{name}.{key}", repr(value))
-        for name, part in work.model.resident.module.named_modules()
-        for key, value in vars(part).items()
-        if isinstance(value, plain) and key != "training" and not isinstance(part, KeyedDropout)
-    ]
-
-
 def dims(batch: Batch) -> Batch:
     return Batch(*(None if part is None else 0 for part in batch))  # pyright: ignore[reportArgumentType]
 
 
-def clone(batch: Batch) -> Batch:
-    return Batch(*(None if part is None else part.clone() for part in batch))  # pyright: ignore[reportArgumentType]
-
-
 def difference(a: Tensor, b: Tensor, floor: float = 0.0) -> float:
     """The largest difference relative to the largest number, or to `floor`; NaN in the same places counts as equal."""
+    if a.numel() == 0:
+        return 0.0
     both = torch.isnan(a) & torch.isnan(b)
     a, b = a.masked_fill(both, 0.0), b.masked_fill(both, 0.0)
     if torch.equal(a, b):

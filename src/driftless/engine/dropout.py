@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from driftless.errors import InputError
+
 _GOLDEN = -7046029254386353131  # 2^64 / golden ratio, odd, as a signed 64-bit integer
 _MIX_1 = -4658895280553007687
 _MIX_2 = -7723592293110705685
@@ -60,10 +62,21 @@ class KeyedDropout(nn.Module):
             return inputs
         if self.p == 1:
             return torch.zeros_like(inputs)
-        key = fold(fold(self._key, self.layer), self._calls)
-        self._calls += 1
+        key = fold(fold(self._key, self.layer), self._call())
         keep = keyed_uniform(key, inputs.shape, inputs.dtype) >= self.p
         return inputs * keep / (1 - self.p)
+
+    def _call(self) -> int:
+        """The number of this use in the forward pass. Activation checkpointing repeats a use in the backward pass."""
+        if torch._C._current_graph_task_id() == -1:  # pyright: ignore[reportPrivateUsage]
+            self._calls += 1
+            return self._calls - 1
+        if self._calls > 1:
+            raise InputError(
+                f"an nn.Dropout(p={self.p:g}) is used {self._calls} times in a forward pass with activation "
+                "checkpointing, and which of them is repeated cannot be known; give each place a dropout of its own."
+            )
+        return 0
 
 
 def with_keyed_dropout(module: nn.Module) -> list[KeyedDropout]:

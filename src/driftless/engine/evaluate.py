@@ -58,8 +58,9 @@ def evaluate_batches(of: Evaluation, x: Vector, t: int, batches: Iterable[int]) 
         inputs, targets = (part[first : first + EVALUATION_BATCH] for part in data[name])
         with torch_stream(of.seed, "evaluate", t, i):
             outputs = of.model.resident.evaluate(inputs)
-            loss = of.loss(outputs, targets).double() * len(targets)
-        results[i] = BatchResult(loss, correct(outputs, targets).double())
+            each = correct(of.loss, outputs, targets).double()
+            loss = of.loss(outputs, targets.clone()).double() * len(targets)  # a loss may write over both
+        results[i] = BatchResult(loss, each)
     return results
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm  # pyright: ignore[reportPrivateUsage]
+from torch.nn.parameter import is_lazy
 
 from driftless.engine.dropout import with_keyed_dropout
+from driftless.engine.module_state import tensors_of
 from driftless.engine.resident import ResidentModule
 from driftless.errors import InputError
 
@@ -27,11 +30,20 @@ class FlatModel:
 
     def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
         refuse_batch_statistics(module)
-        self._module = in_dtype(copy.deepcopy(module), dtype).train()
+        self._module = in_dtype(copy_of(module), dtype).train()
+        refuse_shared_memory(module)
         self._dropouts = with_keyed_dropout(self._module)
         trainable = {name: p for name, p in self._module.named_parameters() if p.requires_grad}
         refuse_parameters(trainable)
         self.names = tuple(trainable)
+        names = {id(p): name for name, p in trainable.items()}
+        self._places = {
+            f"{prefix}.{name}".lstrip("."): names[id(p)]
+            for prefix, part in self._module.named_modules()
+            for name, p in part.named_parameters(recurse=False)
+            if p.requires_grad
+        }
+        """Where each parameter is used: one may stand in several layers."""
         self._shapes = [p.shape for p in trainable.values()]
         ends = torch.tensor([p.numel() for p in trainable.values()]).cumsum(0).tolist()
         self.layers = tuple(slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))
@@ -58,19 +70,74 @@ class FlatModel:
             self._module.train()
         for dropout in self._dropouts:
             dropout.start(key)
-        return functional_call(self._module, parameters, (inputs,))
+        everywhere = {place: parameters[name] for place, name in self._places.items()}
+        return functional_call(self._module, everywhere, (inputs,), tie_weights=False)
 
     def kinds_of_layers(self) -> set[type[nn.Module]]:
         return {type(part) for part in self._module.modules()}
 
     def fill(self, module: nn.Module, x: Tensor) -> nn.Module:
         """A copy of the user's module with the vector's values."""
-        result = in_dtype(copy.deepcopy(module), x.dtype)
+        result = in_dtype(copy_of(module), x.dtype)
         own = dict(result.named_parameters())
         with torch.no_grad():
             for name, values in self.parameters(x).items():
                 own[name].copy_(values)
         return result
+
+
+def copy_of(module: nn.Module) -> nn.Module:
+    lazy = next((name for name, p in module.named_parameters() if is_lazy(p)), None)
+    if lazy is not None:
+        raise InputError(
+            f"the model's parameter '{lazy}' has no shape yet (a lazy module); call the model on a batch first."
+        )
+    try:
+        result = copy.deepcopy(module)
+    except Exception as error:
+        raise InputError(
+            f"the model cannot be copied: {type(error).__name__}: {error}. Each client trains a copy. If it has a "
+            "weight_norm, use torch.nn.utils.parametrizations.weight_norm; if it was pruned, call "
+            "torch.nn.utils.prune.remove; a tensor that a forward pass has left in an attribute must be deleted."
+        ) from error
+    memory = {p.untyped_storage().data_ptr() for p in module.parameters() if p.numel()}
+    if any(p.untyped_storage().data_ptr() in memory for p in result.parameters()):
+        raise InputError(
+            "copy.deepcopy of the model returns its own parameters, so that training would change the model that was "
+            "given; its __deepcopy__ must copy them."
+        )
+    return result
+
+
+def refuse_shared_memory(module: nn.Module) -> None:
+    """A parameter gets memory of its own; whatever shared the old memory would no longer follow it."""
+    tensors = [
+        (f"{prefix}.{name}".lstrip("."), value)
+        for prefix, part in module.named_modules()
+        for name, value in tensors_of(part)
+        if value.layout == torch.strided and value.numel()
+    ]
+    unique = {id(value): (value.data_ptr(), i, name, value) for i, (name, value) in enumerate(reversed(tensors))}
+    in_memory = sorted(unique.values(), key=lambda place: (place[0], -place[1]))
+    for (start, _, name, value), (other_start, _, other, other_value) in pairwise(in_memory):
+        trained = [(n, o) for n, o, v in ((name, other, value), (other, name, other_value)) if is_trainable(v)]
+        if other_start < start + span(value) and trained:
+            parameter, second = trained[0]
+            raise InputError(
+                f"'{second}' shares memory with the parameter '{parameter}'; every client has parameters of its own, "
+                f"which it would not follow. Compute '{second}' from '{parameter}' in the forward pass, or use one "
+                "parameter in both places."
+            )
+
+
+def is_trainable(value: Tensor) -> bool:
+    return isinstance(value, nn.Parameter) and value.requires_grad
+
+
+def span(value: Tensor) -> int:
+    """Bytes from the first to behind the last element."""
+    last = sum((n - 1) * stride for n, stride in zip(value.shape, value.stride(), strict=True))
+    return (1 + last) * value.element_size()
 
 
 def in_dtype(module: nn.Module, dtype: torch.dtype) -> nn.Module:

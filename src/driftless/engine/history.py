@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple, overload
+
+import torch
 
 from driftless.algorithm import Server, Vector
 from driftless.engine.state import State
+from driftless.engine.tree import map_leaves
 
 
 class Event(NamedTuple):
@@ -34,6 +38,12 @@ class Record(NamedTuple):
     """Clients left out and rounds lost."""
     state: State
     """Everything that the next round needs."""
+
+    def copy(self) -> Record:
+        """With vectors of its own: who gets it may write into them."""
+        server, aggregate = map_leaves(torch.clone, self.server), self.aggregate.clone()
+        state = replace(self.state, server=server, aggregate=aggregate)
+        return self._replace(x=server.x, aggregate=aggregate, server=server, metrics=dict(self.metrics), state=state)
 
 
 class History:

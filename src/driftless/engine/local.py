@@ -97,6 +97,10 @@ class Batch(NamedTuple):
     key: Tensor | None = None
     """Decides what dropout drops; None for a model without dropout."""
 
+    def copy(self) -> Batch:
+        """Inputs and targets of its own: a layer or a loss may write over them."""
+        return self._replace(inputs=self.inputs.clone(), targets=self.targets.clone())
+
 
 class Seen(NamedTuple):
     """By-products of a gradient."""
@@ -120,7 +124,7 @@ def loss_gradient(model: FlatModel, loss: Loss) -> Gradient:
 
     def at(y: Vector, batch: Batch) -> tuple[Vector, Seen]:
         g, (value, correct) = gradient(model.parameters(y), batch)
-        return torch.cat([part.flatten() for part in g.values()]), Seen(value, correct)
+        return torch.cat([part.flatten() for part in g.values()]), Seen(value.to(y), correct.to(y))
 
     return at
 
@@ -128,15 +132,14 @@ def loss_gradient(model: FlatModel, loss: Loss) -> Gradient:
 def batch_loss(model: FlatModel, loss: Loss, parameters: Parameters, batch: Batch) -> tuple[Tensor, Tensor]:
     """The mean loss, and how many examples are classified correctly."""
     outputs = model.train(parameters, batch.inputs, batch.key)
+    correct = number_correct(loss, outputs, batch)  # before the loss, which may write over both
     if batch.weights is None:
-        value = loss(outputs, batch.targets)
-    else:
-        value = weighted(loss, outputs, batch.targets, batch.weights)
-    return value, number_correct(outputs, batch)
+        return loss(outputs, batch.targets), correct
+    return weighted(loss, outputs, batch.targets, batch.weights), correct
 
 
-def number_correct(outputs: Tensor, batch: Batch) -> Tensor:
-    each = correct(outputs, batch.targets)
+def number_correct(loss: Loss, outputs: Tensor, batch: Batch) -> Tensor:
+    each = correct(loss, outputs, batch.targets)
     if each.numel() == 0:
         return outputs.new_full((), torch.nan)
     return (each if batch.weights is None else each * batch.weights).sum()
@@ -176,8 +179,8 @@ class LocalStep(NamedTuple):
 
     def __call__(self, now: Progress, batch: Batch, msg: Message, client: Client, r: Round) -> Progress:
         """y <- y - lr * d."""
-        again = batch._replace(inputs=batch.inputs.clone()) if self.algorithm.anchor_gradient else batch
-        g, seen = self.gradient(now.y, batch)  # may write over the inputs of the batch
+        again = batch.copy() if self.algorithm.anchor_gradient else batch
+        g, seen = self.gradient(now.y, batch)  # may write over the batch
         g = regularised(g, now.y, self.training)
         g_x = None
         if self.algorithm.anchor_gradient:

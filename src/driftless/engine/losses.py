@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 from torch.func import vmap
 from torch.nn import functional as F
@@ -13,12 +12,14 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy; classes are the last dimension, so sequences work as they are."""
+    """Mean cross-entropy; the classes are the last dimension or, if only that fits the targets, the second."""
     return each_cross_entropy(outputs, targets).mean()
 
 
 def each_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     """Per label. A third of the operations of F.cross_entropy under vmap, which looks for labels to ignore."""
+    if outputs.dim() > 2 and class_dimension(cross_entropy, outputs, targets) == 1:
+        outputs = outputs.movedim(1, -1)
     return -F.log_softmax(outputs, -1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
@@ -50,14 +51,25 @@ def weighted(loss: Loss, outputs: Tensor, targets: Tensor, weights: Tensor) -> T
     return (each * weights).sum() / weights.sum()
 
 
-def correct(outputs: Tensor, targets: Tensor) -> Tensor:
-    """How much of each example is classified correctly: 0 or 1, a share for a sequence; empty for numbers."""
-    found = matches(outputs, targets).to(outputs.dtype)
+def correct(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
+    """How much of each example is classified correctly: 0 or 1, a share for sequences and images; else empty."""
+    dimension = class_dimension(loss, outputs, targets)
+    if dimension is None:
+        return outputs.new_zeros(0)
+    found = (outputs.argmax(dimension) == targets).to(outputs.dtype)
     return found.flatten(1).mean(1) if found.dim() > 1 else found
 
 
-def matches(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Where the largest output is the label; empty when the targets are numbers or not one label per output."""
-    if targets.is_floating_point() or outputs.dim() != targets.dim() + 1 or outputs.shape[-1] == 1:
-        return targets.new_zeros(0, dtype=torch.bool)
-    return outputs.argmax(-1) == targets
+def class_dimension(loss: Loss, outputs: Tensor, targets: Tensor) -> int | None:
+    """Which dimension of the outputs has a number for each class; None if the targets are no labels of the outputs.
+
+    [batch, ..., classes], or [batch, classes, ...] as torch's own cross_entropy has it. Where both fit, a user's loss
+    may mean either.
+    """
+    if targets.is_floating_point() or outputs.dim() != targets.dim() + 1:
+        return None
+    last = outputs.shape[:-1] == targets.shape and outputs.shape[-1] > 1
+    second = outputs.dim() > 2 and (len(outputs), *outputs.shape[2:]) == targets.shape and outputs.shape[1] > 1
+    if last and second and loss is not cross_entropy:
+        return None
+    return -1 if last else 1 if second else None

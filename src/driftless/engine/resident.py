@@ -5,23 +5,11 @@ A client's model is copied into the vector; then forward, loss and backward are 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 
 from driftless.engine.dropout import KeyedDropout
-
-
-class SavedBuffer(NamedTuple):
-    """A buffer as it was in the beginning."""
-
-    owner: nn.Module
-    name: str
-    tensor: Tensor
-    version: int
-    """torch counts here how often the tensor was written to."""
-    values: Tensor
+from driftless.engine.module_state import SavedState
 
 
 class ResidentModule:
@@ -35,11 +23,7 @@ class ResidentModule:
         for p, layer in zip(self._parameters, layers, strict=True):
             p.data = self.vector[layer].view(p.shape)
         self._gradient: Tensor | None = None
-        self._buffers = [
-            SavedBuffer(part, name, buffer, buffer._version, buffer.clone())
-            for part in module.modules()
-            for name, buffer in part.named_buffers(recurse=False)
-        ]
+        self._saved = SavedState(module, other_than=(KeyedDropout,))
 
     @property
     def gradient(self) -> Tensor:
@@ -50,16 +34,15 @@ class ResidentModule:
                 p.grad = self._gradient[layer].view(p.shape)
         return self._gradient
 
+    @torch.no_grad()
     def load(self, x: Tensor) -> None:
-        """The module computes with x from now on. What a forward pass has changed besides is set back."""
-        with torch.no_grad():
-            self.vector.copy_(x)
-            for i, saved in enumerate(self._buffers):
-                if getattr(saved.owner, saved.name) is saved.tensor and saved.tensor._version == saved.version:
-                    continue
-                saved.tensor.copy_(saved.values)
-                setattr(saved.owner, saved.name, saved.tensor)
-                self._buffers[i] = saved._replace(version=saved.tensor._version)
+        """The module computes with x from now on. All else that a forward pass has changed is set back."""
+        self.vector.copy_(x)
+        self._saved.restore()
+
+    def is_changed(self) -> bool:
+        """Whether something besides the parameters is not as it was in the beginning."""
+        return self._saved.is_changed()
 
     def outputs(self, inputs: Tensor, key: Tensor | None = None) -> Tensor:
         """In training mode; `key` decides what dropout drops."""

@@ -121,7 +121,7 @@ def step_seconds(work: Workload) -> float:
     batch = trial_batch(work)
     work.model.resident.load(work.model.initial)
     with FlopCounterMode(display=False) as counter, torch_stream(work.seed, "trial"):
-        gradient(work.model, work.loss, batch._replace(inputs=batch.inputs.clone()))
+        gradient(work.model, work.loss, batch)
     x = work.model.initial
     width = int(np.median(work.federation.sizes)) if work.training.batch_size is None else work.training.batch_size
     operations = counter.get_total_flops() * width / len(batch.targets)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -25,6 +27,7 @@ from driftless.engine.history import Event, Record
 from driftless.engine.local import LocalTraining
 from driftless.engine.losses import Loss
 from driftless.engine.minibatches import Workload
+from driftless.engine.module_state import check_unchanged
 from driftless.engine.round import Executor, InProcess, RoundPlan, RoundResult, play_round
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import Decision, EngineSettings, decide
@@ -112,11 +115,13 @@ def play(simulation: Simulation, state: State) -> Generator[Record]:
     single = decision.kind == "single"
     trainer = SingleTrainer(work) if single else BlockTrainer(work, simulation.engine.replay)
     plan = RoundPlan(trainer, simulation.weighting, decision.block_size, simulation.inference == "clients")
+    algorithm = copy.deepcopy(simulation.algorithm)
     with using_threads(decision.threads), executor_of(simulation, plan, state) as (executor, state):
         while state.lost < ROUNDS_LOST_BEFORE_STOP:
             if state.round >= simulation.rounds:
                 return
             record = next_round(simulation, plan, state, executor)
+            check_unchanged(simulation.algorithm, algorithm)
             state = record.state
             yield record
         raise diverged(state.round, state, simulation)
@@ -218,6 +223,16 @@ def diverged(t: int, state: State, simulation: Simulation) -> Diverged:
         first,
         f"diverged at round {first}: rounds {first} to {t} gave no finite update. Likely cause: {cause}. Try {remedy}.",
     )
+
+
+ONE_RUN = threading.RLock()
+
+
+@contextmanager
+def one_run_at_a_time() -> Generator[None]:
+    """Runs of several threads follow one another: torch's generator and number of threads belong to the process."""
+    with ONE_RUN, torch.inference_mode(False):
+        yield
 
 
 @contextmanager

@@ -43,8 +43,8 @@ class SingleTrainer:
         y = model.resident.vector
         local = algorithm.init_local(msg, state, r)
         for batch in batches:
-            again = batch._replace(inputs=batch.inputs.clone()) if algorithm.anchor_gradient else batch
-            g, seen = gradient(model, loss, batch)  # may write over the inputs of the batch
+            again = batch.copy() if algorithm.anchor_gradient else batch
+            g, seen = gradient(model, loss, batch)  # may write over the batch
             g, g_x = regularised(g, y, training), None
             if algorithm.anchor_gradient:
                 g, y_now = g.clone(), y.clone()
@@ -75,9 +75,10 @@ def gradient(model: FlatModel, loss: Loss, batch: Batch) -> tuple[Vector, Seen]:
     module.gradient.zero_()
     with torch.enable_grad():
         outputs = module.outputs(batch.inputs, batch.key)
+        correct = number_correct(loss, outputs.detach(), batch)  # before the loss, which may write over both
         value = loss(outputs, batch.targets)
         value.backward()
-    return module.gradient, Seen(value.detach(), number_correct(outputs.detach(), batch))
+    return module.gradient, Seen(value.detach().to(module.gradient), correct.to(module.gradient))
 
 
 def kept_apart(tree: Tree, *overwritten: Tensor) -> Tree:
