@@ -81,3 +81,13 @@ def test_the_citation_file_has_the_version_of_the_package():
 def test_links_to_files_of_the_project_lead_somewhere(page: Path):
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def cited_tests() -> list[str]:
+    return sorted({test for page in PAGES for test in re.findall(r"`(tests/\S+::\w+)`", page.read_text("utf-8"))})
+
+
+@pytest.mark.parametrize("cited", cited_tests())
+def test_a_test_that_a_page_names_exists(cited: str):
+    file, _, name = cited.partition("::")
+    assert f"def {name}(" in (ROOT / file).read_text("utf-8")

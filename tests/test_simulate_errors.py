@@ -6,7 +6,6 @@ A message has three parts: what was given, what is allowed, what to do.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,6 @@ from torch import Tensor, nn
 
 from driftless import (
     AdaptiveClipping,
-    EngineSettings,
     Federation,
     InputError,
     LocalTraining,
@@ -371,35 +369,6 @@ def test_the_server_schedule_must_be_one():
 )
 def test_a_setting_out_of_range_is_named_with_what_is_allowed(name: str, given: object, allowed: tuple[str, ...]):
     refused(name, repr(given), *allowed, **{name: given})
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "allowed"),
-    [
-        ("kind", "blok", "'auto', 'block', 'single'"),
-        ("block_size", 0, "a whole number of at least 1 (or None)"),
-        ("block_size", 2.5, "a whole number of at least 1 (or None)"),
-        ("threads", 0, "a whole number of at least 1,"),
-        ("threads", 1.0, "a whole number of at least 1,"),
-        ("threads", True, "a whole number of at least 1,"),
-        ("workers", 0, 'a whole number of at least 1 (or "auto")'),
-        ("workers", None, 'a whole number of at least 1 (or "auto")'),
-        ("memory", -1, "a positive number of gigabytes"),
-        ("memory", "2", "a positive number of gigabytes"),
-        ("memory", None, "a positive number of gigabytes"),
-        ("replay", 1, "true or false"),
-    ],
-)
-def test_a_setting_of_the_engine_out_of_range_is_named_with_what_is_allowed(name: str, given: Any, allowed: str):
-    with pytest.raises(InputError, match=re.escape(allowed)) as error:
-        EngineSettings(**{name: given})
-    assert repr(given) in str(error.value)
-    assert ("engine" if name == "kind" else name) in str(error.value)
-
-
-def test_workers_with_several_threads_are_refused():
-    with pytest.raises(InputError, match=r"workers=2 have one thread each, got threads=2; leave threads out"):
-        EngineSettings(workers=2, threads=2)
 
 
 @pytest.mark.parametrize(

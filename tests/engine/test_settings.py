@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -256,3 +258,23 @@ def test_a_setting_that_cannot_be_says_what_was_given_and_what_is_allowed(settin
     with pytest.raises(InputError) as error:
         EngineSettings(**settings)
     assert [part for part in parts if part not in str(error.value)] == [], str(error.value)
+
+
+def test_the_same_run_beside_two_busy_programs_gives_the_same_bits():
+    """Nothing is decided by a clock."""
+    federation, module = classification([20] * 8), network()
+
+    def trained() -> tuple[torch.Tensor, dict[str, object]]:
+        result, _ = run("scaffold", federation, module, engine="auto", rounds=4, dtype=torch.float32)
+        return result.x, result.engine
+
+    alone = trained()
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        beside = trained()
+    finally:
+        for program in busy:
+            program.kill()
+            program.wait()
+    assert torch.equal(alone[0], beside[0])
+    assert alone[1] == beside[1]
