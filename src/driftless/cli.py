@@ -100,7 +100,6 @@ def run_command(
     """Run one experiment: driftless run algorithm=adabest data=digits rounds=60 cohort=10 seed=3"""
     algorithms, file, overrides = split_arguments(words or [])
     reject_names(algorithms)
-    reject_tables(file, "compare", "tune")
     callbacks = callbacks_of(track, callback)
     resolved = resolution.resolve(file, overrides)
     if print_config:
@@ -171,7 +170,6 @@ def compare_command(
 ) -> None:
     """Compare algorithms over seeds: driftless compare fedavg scaffold adabest rounds=100 seeds=3 target=0.9"""
     algorithms, file, overrides = split_arguments(words or [])
-    reject_tables(file, "tune")
     comparison = compare.plan(algorithms, file, overrides)
     title = file.stem if file else next(iter(comparison.runs.values())).config.data.name
     folder = comparison.output or free_name(Path("runs") / f"compare-{title}")
@@ -373,14 +371,6 @@ def callbacks_of(track: list[str] | None, callback: list[str] | None) -> list[Ca
 def reject_names(words: Sequence[str]) -> None:
     if words:
         raise InputError(f"'{words[0]}' is not key=value or a .toml file; did you mean algorithm={words[0]}?")
-
-
-def reject_tables(file: Path | None, *commands: str) -> None:
-    """A file with the table of another command is an error."""
-    tables = resolution.read_toml(file) if file else {}
-    for name in commands:
-        if name in tables:
-            raise InputError(f"{file} has a table [{name}]; use: driftless {name} {file}")
 
 
 def split_arguments(words: Sequence[str]) -> tuple[list[str], Path | None, list[str]]:

@@ -245,8 +245,7 @@ def with_decisions(resolved: Resolved, simulation: Simulation) -> Resolved:
     """What was left open, as it was decided for this run, so that a resumed run decides nothing again."""
     decided = {f"engine.{name}": value for name, value in simulation.resolved_engine.items()}
     decided["run.evaluate_every"] = simulation.evaluate_every
-    changed = {key: value for key, value in decided.items() if resolved.value(key) != value}
-    return with_values(resolved, changed, DECIDED)
+    return with_values(resolved, decided, DECIDED)
 
 
 def fingerprint(config: Config) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from driftless.config.resolution import to_toml, with_values
+from driftless.config.resolution import flat, to_toml, with_values
 from driftless.engine.history import Record
 from driftless.errors import InputError
 from driftless.runs.callbacks import Callback
@@ -28,7 +28,7 @@ from driftless.runs.directory import StoredRun, is_run
 from driftless.runs.files import write_atomically
 from driftless.runs.jobs import CountRounds, Shared, Tick, run_jobs
 from driftless.runs.run import start_or_resume
-from driftless.tune.plan import Plan, is_study, plan, plan_of_folder, read_plan, trial_config, write_plan
+from driftless.tune.plan import Plan, is_study, plan, plan_of_folder, read_plan, write_plan
 from driftless.tune.space import Value
 
 if TYPE_CHECKING:  # Optuna is an extra: study.py is imported when a search begins
@@ -141,7 +141,7 @@ def run_trial(plan: Plan, claim: Claim, counted: Callback) -> tuple[float | None
         pruning = [Pruning(plan, claim)] if seed == plan.seeds[0] and plan.options.pruner != "none" else []
         settings = {**claim.params, "run.seed": seed}
         check_same(path, settings)
-        resolved = trial_config(plan.base, settings, f"trial {claim.trial.number}")
+        resolved = with_values(plan.base, settings, f"trial {claim.trial.number}")
         stored = start_or_resume(path, [counted, *pruning], resolved)
         result = stored.result or {}
         rounds += result["rounds"]
@@ -155,10 +155,9 @@ def run_trial(plan: Plan, claim: Claim, counted: Callback) -> tuple[float | None
 
 def check_same(path: Path, settings: Mapping[str, Any]) -> None:
     """A run that is there already must be this trial's: it may be left from a study whose database was deleted."""
-    config = StoredRun(path).config if is_run(path) else None
-    for key, here in settings.items() if config else ():
-        section, _, name = key.partition(".")
-        there = getattr(getattr(config, section), name, None)
+    stored = flat(StoredRun(path).config) if is_run(path) else settings
+    for key, here in settings.items():
+        there = stored.get(key)
         if there != here:
             raise InputError(
                 f"'{path}' holds a run of another search: {key} is {there} there and {here} here; move it away, or "
@@ -206,13 +205,12 @@ class Pruning(Callback):
 def best_toml(outcome: Outcome, best: TrialResult) -> str:
     """The configuration of the best trial, which `driftless run` repeats to the bit."""
     plan, where = outcome.plan, f"trial {best.number}"
-    resolved = trial_config(plan.base, best.params, where)
+    resolved = with_values(plan.base, {**best.params}, where)
     run = outcome.folder / f"trial-{best.number:04d}"
     run = run / f"seed-{plan.seeds[0]}" if plan.options.seeds > 1 else run
     if best.here and is_run(run):
-        chosen = {f"engine.{name}": value for name, value in StoredRun(run).config.engine}
-        changed = {key: value for key, value in chosen.items() if resolved.value(key) != value}
-        resolved = with_values(resolved, changed, where)
+        decided = {f"engine.{name}": value for name, value in StoredRun(run).config.engine}
+        resolved = with_values(resolved, decided, where)
     return header(outcome, best) + to_toml(resolved)
 
 

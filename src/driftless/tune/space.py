@@ -13,8 +13,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, get_args, get_type_hints
 
 from driftless.algorithm import Algorithm
-from driftless.config.resolution import SECTIONS, Values, full_key, known_keys, type_name
-from driftless.config.user_code import algorithm_class
+from driftless.config.resolution import SECTIONS, Values, algorithm_class_of, full_key, known_keys, type_name
 from driftless.errors import InputError, unknown
 
 Value = bool | int | float | str
@@ -89,8 +88,7 @@ tenth of the field's default to ten times it."""
 
 def default_space(settings: Values) -> Space:
     """The table above for one algorithm; also for a user's own, as far as its fields have these names."""
-    name = str(settings["algorithm.name"])
-    cls = algorithm_class(name)
+    name, cls = settings["algorithm.name"], algorithm_class_of(settings)
     table = {} if "lr" in cls.local_must_be else {"local.lr": DEFAULTS["local.lr"]}
     for field in fields(cls):  # pyright: ignore[reportArgumentType]
         entry = DEFAULTS.get(f"{name}.{field.name}", DEFAULTS.get(field.name))
@@ -155,7 +153,7 @@ def kind_of(key: str, settings: Values) -> type | None:
     if name in SECTIONS[section].model_fields:
         annotation = SECTIONS[section].model_fields[name].annotation
     else:
-        annotation = hints_of(algorithm_class(str(settings["algorithm.name"]))).get(name)
+        annotation = hints_of(algorithm_class_of(settings)).get(name)
     options = get_args(annotation) or (annotation,)
     return next((kind for kind in (float, int, bool, str) if kind in options), None)
 
