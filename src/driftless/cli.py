@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -15,24 +14,13 @@ from rich.markup import escape
 from driftless import __version__, compare
 from driftless.config import resolution
 from driftless.config.build import simulation_of
-from driftless.console import (
-    LISTS,
-    ShowProgress,
-    err,
-    events_text,
-    out,
-    paper_records,
-    print_json,
-    print_line,
-    rounds_bar,
-    run_table,
-)
+from driftless.console import LISTS, ShowProgress, err, events_text, out, print_json, print_line, rounds_bar, run_table
 from driftless.errors import InputError, WorkerDied, unknown
 from driftless.report.metrics import plural
 from driftless.runs import run, trackers
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun, command, default_directory, find_runs, free_name, is_run, set_aside
-from driftless.tune import search
+from driftless.tune import plan as search_plan
 
 app = typer.Typer(
     name="driftless",
@@ -127,8 +115,8 @@ def resume_command(
     as_json: Json = False,
 ) -> None:
     """Continue an interrupted run, comparison or search, to the same bits as if it had never stopped."""
-    if search.is_study(directory):
-        finish_search(search.read_plan(directory), directory, jobs, quiet, as_json)
+    if search_plan.is_study(directory):
+        finish_search(search_plan.read_plan(directory), directory, jobs, quiet, as_json)
         return
     if compare.is_comparison(directory):
         finish_comparison(compare.read_comparison(directory), directory, jobs, quiet, as_json)
@@ -139,7 +127,7 @@ def resume_command(
         err.print(f"a checkpoint could not be used, an older one is: {problem}", markup=False, soft_wrap=True)
 
     with rounds_bar(directory.name, rounds, quiet or as_json) as bar:
-        stored, _ = run.resume(directory, [ShowProgress(bar), *callbacks_of(track, callback)], warn, workers)
+        stored = run.resume(directory, [ShowProgress(bar), *callbacks_of(track, callback)], warn, workers)
     show_result(stored, quiet, as_json)
 
 
@@ -197,12 +185,13 @@ def tune_command(words: Arguments = None, jobs: Jobs = None, quiet: Quiet = Fals
     """Search hyper-parameters on held-out clients: driftless tune algorithm=adabest trials=20 space.beta=[0.5,0.8]"""
     algorithms, file, overrides = split_arguments(words or [])
     reject_names(algorithms)
-    plan = search.plan(file, overrides)
+    plan = search_plan.plan(file, overrides)
     finish_search(plan, plan.folder, jobs, quiet, as_json)
 
 
-def finish_search(plan: search.Plan, folder: Path, jobs: int | None, quiet: bool, as_json: bool) -> None:
+def finish_search(plan: search_plan.Plan, folder: Path, jobs: int | None, quiet: bool, as_json: bool) -> None:
     from driftless.report.search_plot import write_search_plot
+    from driftless.tune import search  # needs Optuna, which is an extra
 
     if not (quiet or as_json):
         for note in plan.notes:
@@ -315,7 +304,7 @@ def reproduce(
             pages.write_index(PAPERS.values(), publish)
             verdicts.refresh_summary(PAPERS.values(), publish, VERDICTS_FILE)
         if as_json:
-            print(json.dumps(runner.record(done)))  # noqa: T201
+            print_json(runner.record(done))
             continue
         if (numbers := pages.numbers_table(done)) is not None:
             out.print(numbers)
@@ -332,21 +321,14 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """Show what there is: algorithms | datasets | models | partitions | papers."""
-    if as_json and what in (*LISTS, "papers"):
-        print_json(LISTS[what].records() if what in LISTS else paper_records())
-        return
-    if what == "papers":
-        from driftless.papers import PAPERS, VERDICTS_FILE
-        from driftless.reproduce import pages, verdicts
-
-        out.print(pages.papers_table(PAPERS.values(), verdicts.read_summary(VERDICTS_FILE)))
-        print_line("run one: driftless reproduce PAPER/EXPERIMENT --scale small")
-        return
     if what not in LISTS:
-        raise unknown("list", what, [*LISTS, "papers"])
-    listing = LISTS[what]
-    out.print(listing.table(listing.records()))
-    print_line(f"use one: driftless run {listing.usage}")
+        raise unknown("list", what, LISTS)
+    records = LISTS[what].records()
+    if as_json:
+        print_json(records)
+        return
+    out.print(LISTS[what].table(records))
+    print_line(LISTS[what].next_step)
 
 
 def resumable(folder: Path) -> AbstractContextManager[None]:

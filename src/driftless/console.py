@@ -17,10 +17,11 @@ from rich.table import Table
 from driftless.algorithms import ALGORITHMS
 from driftless.cost import vectors
 from driftless.data import DATASETS, PARTITIONS
-from driftless.engine.history import Record
+from driftless.engine.history import Event, Record
 from driftless.models import MODELS
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun
+from driftless.runs.trackers import event_text
 
 WIDE = 150
 """Columns of a table that goes to a file or a pipe."""
@@ -98,11 +99,7 @@ def run_table(run: StoredRun) -> Table:
 
 def events_text(events: list[dict[str, Any]], most: int = 5) -> list[str]:
     """The first few events, a line each."""
-    lines: list[str] = []
-    for event in events[:most]:
-        clients = event["clients"]
-        names = ", ".join(map(str, clients[:5])) + (", ..." if len(clients) > 5 else "")
-        lines.append(f"round {event['round']}: {event['what']}" + (f" (clients {names})" if clients else ""))
+    lines = [f"round {event['round']}: {event_text(Event(**event), most=5)}" for event in events[:most]]
     if len(events) > most:
         lines.append(f"... and {len(events) - most} more events, all in events.jsonl")
     return lines
@@ -117,24 +114,22 @@ class Listing(NamedTuple):
 
     records: Callable[[], Records]
     table: Callable[[Records], Table]
-    usage: str
+    next_step: str
 
 
 def algorithm_records() -> Records:
-    records: Records = []
-    for name, cls in ALGORITHMS.items():
-        cost = vectors(cls())
-        records.append(
-            {
-                "name": name,
-                "class": f"{cls.__module__}.{cls.__qualname__}",
-                "citation": cls.citation,
-                "hyper_parameters": {field.name: field.default for field in fields(cls)},  # pyright: ignore[reportArgumentType]
-                "weighting": cls.weighting,
-                "vectors": {"down": cost.down, "up": cost.up, "kept": cost.client},
-            }
-        )
-    return records
+    costs = {name: vectors(cls()) for name, cls in ALGORITHMS.items()}
+    return [
+        {
+            "name": name,
+            "class": f"{cls.__module__}.{cls.__qualname__}",
+            "citation": cls.citation,
+            "hyper_parameters": {field.name: field.default for field in fields(cls)},  # pyright: ignore[reportArgumentType]
+            "weighting": cls.weighting,
+            "vectors": {"down": costs[name].down, "up": costs[name].up, "kept": costs[name].client},
+        }
+        for name, cls in ALGORITHMS.items()
+    ]
 
 
 def algorithms_table(records: Records) -> Table:
@@ -165,24 +160,10 @@ def dataset_records() -> Records:
     ]
 
 
-def datasets_table(records: Records) -> Table:
-    table = Table("name", "what", "files", "options (defaults)", box=None, padding=(0, 1))
-    for each in records:
-        table.add_row(each["name"], each["description"], each["files"], options_text(each))
-    return table
-
-
 def partition_records() -> Records:
     return [
         {"name": name, "description": rule.summary, **option_fields(rule.options)} for name, rule in PARTITIONS.items()
     ]
-
-
-def partitions_table(records: Records) -> Table:
-    table = Table("name", "what", "options (defaults)", box=None, padding=(0, 1))
-    for each in records:
-        table.add_row(each["name"], each["description"], options_text(each))
-    return table
 
 
 def model_records() -> Records:
@@ -192,21 +173,15 @@ def model_records() -> Records:
     ]
 
 
-def models_table(records: Records) -> Table:
-    table = Table(box=None, padding=(0, 1))
-    table.add_column("name", no_wrap=True)
-    table.add_column("what", overflow="fold")
+def described_table(records: Records) -> Table:
+    """What each entry is, and its files and options where entries have such."""
+    titles = {"name": "name", "description": "what", "files": "files", "options": "options (defaults)"}
+    shown = [key for key in titles if key in records[0]]
+    table = Table(*(titles[key] for key in shown), box=None, padding=(0, 1))
+    table.columns[0].no_wrap, table.columns[1].overflow = True, "fold"
     for each in records:
-        table.add_row(each["name"], each["description"])
+        table.add_row(*(options_text(each) if key == "options" else each[key] for key in shown))
     return table
-
-
-LISTS = {
-    "algorithms": Listing(algorithm_records, algorithms_table, "algorithm=NAME algorithm.KEY=VALUE"),
-    "datasets": Listing(dataset_records, datasets_table, "data=NAME data.KEY=VALUE"),
-    "models": Listing(model_records, models_table, "model=NAME"),
-    "partitions": Listing(partition_records, partitions_table, "data.partition=NAME data.KEY=VALUE"),
-}
 
 
 def paper_records() -> Records:
@@ -230,6 +205,26 @@ def paper_records() -> Records:
         }
         for paper in PAPERS.values()
     ]
+
+
+def papers_table(_: Records) -> Table:
+    from driftless.papers import PAPERS, VERDICTS_FILE
+    from driftless.reproduce import pages, verdicts
+
+    return pages.papers_table(PAPERS.values(), verdicts.read_summary(VERDICTS_FILE))
+
+
+LISTS = {
+    "algorithms": Listing(
+        algorithm_records, algorithms_table, "use one: driftless run algorithm=NAME algorithm.KEY=VALUE"
+    ),
+    "datasets": Listing(dataset_records, described_table, "use one: driftless run data=NAME data.KEY=VALUE"),
+    "models": Listing(model_records, described_table, "use one: driftless run model=NAME"),
+    "partitions": Listing(
+        partition_records, described_table, "use one: driftless run data.partition=NAME data.KEY=VALUE"
+    ),
+    "papers": Listing(paper_records, papers_table, "run one: driftless reproduce PAPER/EXPERIMENT --scale small"),
+}
 
 
 def option_fields(options: Mapping[str, inspect.Parameter]) -> dict[str, Any]:

@@ -60,24 +60,12 @@ class StoredRun:
         return read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
 
     @property
-    def algorithm(self) -> str:
-        return self.config.algorithm.name
-
-    @property
     def seed(self) -> int:
         return self.config.run.seed
 
 
 def is_run(path: Path) -> bool:
     return (path / CONFIG).is_file() and (path / METRICS).is_file()
-
-
-def read_run(path: Path) -> StoredRun:
-    if not is_run(path):
-        raise InputError(
-            f"'{path}' is not a run directory (no {CONFIG} and {METRICS} in it); give one that a run made."
-        )
-    return StoredRun(path)
 
 
 def find_runs(paths: Iterable[Path]) -> list[StoredRun]:

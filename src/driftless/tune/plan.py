@@ -214,6 +214,7 @@ def write_plan(plan: Plan, folder: Path) -> None:
 
 def read_plan(folder: Path) -> Plan:
     """The plan of a study's folder, to continue it."""
+    require_optuna()
     if not is_study(folder):
         raise InputError(f"'{folder}' holds no search; give a folder that `driftless tune` made.")
     stored = read_json(folder / STUDY)

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.table import Table
 
@@ -28,13 +28,20 @@ from driftless.runs.directory import StoredRun, is_run
 from driftless.runs.files import write_atomically
 from driftless.runs.jobs import CountRounds, Shared, Tick, run_jobs
 from driftless.runs.run import start_or_resume
-from driftless.tune.plan import Plan, is_study, plan, plan_of_folder, read_plan, write_plan
+from driftless.tune.plan import Plan, plan, plan_of_folder, read_plan, write_plan
 from driftless.tune.space import Value
+from driftless.tune.study import (
+    Claim,
+    TrialResult,
+    claim_trial,
+    folder_lock,
+    open_study,
+    record_result,
+    should_prune,
+    trial_results,
+)
 
-if TYPE_CHECKING:  # Optuna is an extra: study.py is imported when a search begins
-    from driftless.tune.study import Claim, TrialResult
-
-__all__ = ["Outcome", "Plan", "as_json", "execute", "is_study", "plan", "read_plan", "rich_table"]
+__all__ = ["Outcome", "Plan", "as_json", "execute", "plan", "read_plan", "rich_table"]
 
 BEST = "best.toml"
 PRUNED = "pruned: "
@@ -64,9 +71,10 @@ class Outcome:
 
 
 def execute(plan: Plan, folder: Path, progress: Progress, jobs: int | None = None) -> Outcome:
-    """Run the trials that are missing. Ctrl-C saves and stops; the same call, or a kill and the same call, goes on."""
-    from driftless.tune.study import folder_lock, open_study, trial_results
+    """Run the trials that are missing and write the best settings into best.toml.
 
+    Ctrl-C saves and stops; after it, or after a kill, the same call goes on.
+    """
     with folder_lock(folder):
         plan = plan_of_folder(plan, folder)
         trials = trial_results(open_study(plan, folder), plan)
@@ -75,13 +83,6 @@ def execute(plan: Plan, folder: Path, progress: Progress, jobs: int | None = Non
     shared = SharedSearch((plan.trials - missing) * plan.rounds_of_trial, best_of(trials))
     workers = max(1, min(jobs or os.cpu_count() or 1, missing))
     run_jobs(run_trials, [(plan, folder)] * workers, workers, shared, lambda: shared.show(progress))
-    return read_outcome(plan, folder)
-
-
-def read_outcome(plan: Plan, folder: Path) -> Outcome:
-    """Read the study and write the best settings into best.toml."""
-    from driftless.tune.study import folder_lock, open_study, trial_results
-
     with folder_lock(folder):
         trials = trial_results(open_study(plan, folder), plan)
         outcome = Outcome(folder, plan, trials, best_of(trials))
@@ -115,8 +116,6 @@ class SharedSearch(Shared):
 
 def run_trials(shared: SharedSearch, tick: Tick, plan: Plan, folder: Path) -> None:
     """A job: trial after trial, as long as one is missing."""
-    from driftless.tune.study import claim_trial, folder_lock, open_study, record_result
-
     with folder_lock(folder):
         study = open_study(plan, folder)
     while not shared.stopping and (claim := claim_trial(study, plan, folder)) is not None:
@@ -191,8 +190,6 @@ class Pruning(Callback):
         self._claim = claim
 
     def on_round(self, record: Record) -> str | None:
-        from driftless.tune.study import should_prune
-
         value = validation(record.metrics, self._plan)
         if value is None or not should_prune(self._claim, value, record.round):
             return None
