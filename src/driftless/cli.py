@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -54,11 +54,8 @@ def main() -> None:
     except (InputError, WorkerDied) as error:
         err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
         sys.exit(2 if isinstance(error, InputError) else 4)
-    except run.Interrupted as interrupt:
-        err.print(escape(str(interrupt)), soft_wrap=True, highlight=False)
-        sys.exit(130)
-    except KeyboardInterrupt:
-        err.print("stopped.")
+    except (run.Interrupted, KeyboardInterrupt) as interrupt:
+        err.print(escape(str(interrupt)) or "stopped.", soft_wrap=True, highlight=False)
         sys.exit(130)
 
 
@@ -169,7 +166,8 @@ def finish_comparison(
 ) -> None:
     from driftless.report import summary, tables  # plotting libraries are slow to import: only where they are needed
 
-    with rounds_bar(f"{len(comparison.runs)} runs", comparison.rounds, quiet or as_json) as bar, resumable(folder):
+    resume = command("resume", folder)
+    with rounds_bar(f"{len(comparison.runs)} runs", comparison.rounds, quiet or as_json) as bar, continued(resume):
         runs = compare.execute(comparison, folder, bar, jobs)
     summed = summary.summarise(runs, comparison.target)
     if as_json:
@@ -196,7 +194,8 @@ def finish_search(plan: search_plan.Plan, folder: Path, jobs: int | None, quiet:
     if not (quiet or as_json):
         for note in plan.notes:
             print_line(note)
-    with rounds_bar(f"{plan.trials} trials", plan.rounds, quiet or as_json) as bar, resumable(folder):
+    resume = command("resume", folder)
+    with rounds_bar(f"{plan.trials} trials", plan.rounds, quiet or as_json) as bar, continued(resume):
         outcome = search.execute(plan, folder, bar, jobs)
     if outcome.best is None:
         raise InputError(
@@ -331,17 +330,13 @@ def list_command(
     print_line(LISTS[what].next_step)
 
 
-def resumable(folder: Path) -> AbstractContextManager[None]:
-    return continued(command("resume", folder))
-
-
 @contextmanager
-def continued(command: str) -> Generator[None]:
+def continued(by: str) -> Generator[None]:
     """Ctrl-C ends with the command that continues."""
     try:
         yield
     except KeyboardInterrupt:
-        err.print(f"stopped; continue with: {command}", markup=False, soft_wrap=True)
+        err.print(f"stopped; continue with: {by}", markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
 
 

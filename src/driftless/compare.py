@@ -16,8 +16,7 @@ from driftless.config.resolution import (
     Resolved,
     Values,
     combine,
-    flatten,
-    full_key,
+    full_keys,
     parse_overrides,
     resolve,
     to_toml,
@@ -80,7 +79,10 @@ def plan(algorithms: Sequence[str], file: Path | None, overrides: Iterable[str])
 
 
 def config_of(name: str, base: Values, settings: dict[str, Any], overrides: list[str], file: Path | None) -> Resolved:
-    tuned = {"algorithm.name": name} | parse_settings(name, settings, base)
+    own = full_keys(settings, {**base, "algorithm.name": name})
+    if "algorithm.name" in own:
+        raise InputError(f"compare.settings.{name} sets another algorithm; give only its settings there.")
+    tuned = {"algorithm.name": name} | own
     given = parse_overrides(overrides, {**base, **tuned})
     if "algorithm.name" in given:
         raise InputError("algorithm=... is for one run; a comparison takes names: driftless compare fedavg scaffold.")
@@ -88,17 +90,6 @@ def config_of(name: str, base: Values, settings: dict[str, Any], overrides: list
     # One process each: several runs side by side are faster than one run in several processes.
     layers = [("the comparison", {"engine.workers": 1}), (str(file), base), (where, tuned), ("command line", given)]
     return combine(layers)
-
-
-def parse_settings(name: str, settings: dict[str, Any], base: Values) -> Values:
-    """`{"local.lr": 0.1}` or nested tables `{"local": {"lr": 0.1}}`."""
-    nested = {key: value for key, value in settings.items() if isinstance(value, dict)}
-    below = {**base, "algorithm.name": name}
-    short = {full_key(key, below): value for key, value in settings.items() if key not in nested}
-    values = flatten(f"compare.settings.{name}", nested) | short
-    if "algorithm.name" in values:
-        raise InputError(f"compare.settings.{name} sets another algorithm; give only its settings there.")
-    return values
 
 
 def folder_name(algorithm: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from driftless.algorithms import ALGORITHMS
@@ -55,18 +55,10 @@ class Bar:
 
 @contextmanager
 def rounds_bar(title: str, total: int, quiet: bool = False) -> Generator[Bar]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("rounds"),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[text]}"),
-    )
-    progress = Progress(*columns, console=err, disable=quiet or not err.is_terminal)
+    progress = Progress(
+        "{task.description}", BarColumn(), MofNCompleteColumn(), "rounds", "{task.fields[rate]}", TimeElapsedColumn(),
+        "left", TimeRemainingColumn(), "{task.fields[text]}", console=err, disable=quiet or not err.is_terminal,
+    )  # fmt: skip
     try:
         yield Bar(progress, title, total)
     finally:
@@ -88,12 +80,13 @@ class ShowProgress(Callback):
 
 def run_table(run: StoredRun) -> Table:
     result = run.result or {}
-    final: Mapping[str, Any] = result.get("final", {})
+    final = result.get("final", {})
     sent = sum(row["bytes_down"] + row["bytes_up"] for row in run.rows) / 1e6
     table = Table("rounds", "train loss", "test loss", "test accuracy", "best", "norm of x", "MB sent", box=None)
     shown = [final.get("train_loss"), final.get("test_loss"), final.get("test_accuracy")]
     shown += [result.get("best_test_accuracy"), final.get("norm_x")]
-    table.add_row(str(result.get("rounds", 0)), *[number(value) for value in shown], f"{sent:.1f}")
+    cells = ["-" if value is None else f"{value:.4g}" for value in shown]
+    table.add_row(str(result.get("rounds", 0)), *cells, f"{sent:.1f}")
     return table
 
 
@@ -244,7 +237,3 @@ def options_text(record: Mapping[str, Any]) -> str:
 
 def defaults_text(defaults: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={default}" for name, default in defaults.items())
-
-
-def number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"

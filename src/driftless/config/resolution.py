@@ -56,10 +56,6 @@ class Resolved:
     config: Config
     source: dict[str, str]
 
-    def value(self, key: str) -> Any:
-        section, _, name = key.partition(".")
-        return getattr(getattr(self.config, section), name)
-
 
 def resolve(file: Path | None, overrides: Iterable[str]) -> Resolved:
     """The configuration of a file (if any) with `key=value` overrides."""
@@ -279,6 +275,21 @@ def full_key(key: str, settings: Values) -> str:
     raise unknown("key", key, every | set(MAIN_KEY))
 
 
+def full_keys(table: Mapping[str, Any], settings: Values) -> Values:
+    """`{"lr": 0.1}`, `{"local.lr": 0.1}` and `{"local": {"lr": 0.1}}`, all as {"local.lr": 0.1}."""
+    dotted: Values = {}
+    for key, value in table.items():
+        nested = key in SECTIONS and isinstance(value, dict)
+        dotted |= {f"{key}.{name}": inner for name, inner in value.items()} if nested else {key: value}
+    values: Values = {}
+    for key, value in dotted.items():
+        full = full_key(key, settings)
+        if full in values:
+            raise InputError(f"'{full}' is given twice, once by a short name; give it once.")
+        values[full] = value
+    return values
+
+
 def known_keys(section: str, settings: Values) -> set[str]:
     return {*SECTIONS[section].model_fields, *options_of(section, settings)}
 
@@ -333,12 +344,13 @@ def type_name(annotation: Any) -> str:
 def to_toml(resolved: Resolved) -> str:
     """The resolved configuration as a TOML file that gives it back, each value with its source as a comment."""
     lines: list[str] = []
-    defaults = option_defaults(flat(resolved.config))
+    values = flat(resolved.config)
+    defaults = option_defaults(values)
     for section in SECTIONS:
         lines.append(f"[{section}]")
         for key, where in resolved.source.items():
             if key.startswith(f"{section}."):
-                value, name = resolved.value(key), key.partition(".")[2]
+                value, name = values[key], key.partition(".")[2]
                 unset = value is None and defaults.get(key) is None
                 text = f"# {name} = none" if unset else f"{name} = {toml_value('none' if value is None else value)}"
                 lines.append(f"{text.ljust(40)}  # {where}")

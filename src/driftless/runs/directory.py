@@ -104,14 +104,12 @@ def refuse_existing(directory: Path) -> None:
                 "Choose another output."
             )
         return
-    if StoredRun(directory).result is not None:
-        raise InputError(
-            f"'{directory}' holds a finished run; look at it with: {command('report', directory)}. To run again, "
-            "choose another output, or add --again, which keeps the old run under another name."
-        )
+    state, name = "a finished run; look at it", "report"
+    if StoredRun(directory).result is None:
+        state, name = "a run that has not ended; continue it", "resume"
     raise InputError(
-        f"'{directory}' holds a run that has not ended; continue it with: {command('resume', directory)}. To start "
-        "anew, choose another output, or add --again, which keeps the old run under another name."
+        f"'{directory}' holds {state} with: {command(name, directory)}. To run again, choose another output, or add "
+        "--again, which keeps the old run under another name."
     )
 
 

@@ -208,7 +208,7 @@ class Session:
         return next((reason for reason in reasons if reason), None)
 
     def _report(self, event: Event, events: Lines) -> None:
-        events.write(as_json(event))
+        events.write(event._asdict())
         for callback in self.callbacks:
             callback.on_event(event)
 
@@ -246,10 +246,6 @@ def result_of(status: str, reason: str | None, rows: list[Row]) -> dict[str, Any
         "norm_x": final.get("norm_x"),
         "seconds": sum(row.get("seconds", 0.0) for row in rows),
     }
-
-
-def as_json(event: Event) -> dict[str, Any]:
-    return {"round": event.round, "what": event.what, "clients": list(event.clients)}
 
 
 def with_decisions(resolved: Resolved, simulation: Simulation) -> Resolved:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import uuid
 from collections.abc import Iterable, Mapping
@@ -22,7 +23,7 @@ from driftless.engine.simulation import Simulation
 from driftless.errors import InputError, unknown
 from driftless.runs.directory import PLANNED, command
 from driftless.runs.files import read_json, write_atomically, write_json
-from driftless.tune.space import Space, default_space, grid_size, parse_space
+from driftless.tune.space import Space, default_space, grid, parse_space
 
 STUDY, CLAIM = "study.json", ".claim"
 SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("median", "none")
@@ -156,7 +157,7 @@ def checked(config: Config, notes: list[str]) -> Simulation:
 def number_of_trials(options: Tune, space: Space) -> tuple[int, list[str]]:
     if options.sampler != "grid":
         return options.trials or DEFAULT_TRIALS, []
-    points = grid_size(space)
+    points = math.prod(map(len, grid(space).values()))
     asked = options.trials or points
     if asked < points:
         return asked, [f"the grid has {points} points, of which trials={asked} are tried, in random order."]

@@ -98,11 +98,7 @@ def with_retries(make: Callable[[], optuna.Study], attempts: int = 5) -> optuna.
     for attempt in range(1, attempts):
         try:
             return make()
-        except (
-            sqlalchemy.exc.OperationalError,
-            sqlalchemy.exc.ProgrammingError,
-            sqlalchemy.exc.IntegrityError,
-        ) as error:
+        except sqlalchemy.exc.DatabaseError as error:
             if not re.search("already exists|duplicate|unique|locked", str(error), re.IGNORECASE):
                 raise
             time.sleep(0.2 * attempt)
