@@ -395,18 +395,3 @@ def test_a_plan_leaves_to_each_run_what_the_engine_decides(tmp_path):
     (stored,) = execute(comparison, tmp_path / "compared", lambda _: None, 1)
     assert stored.config.engine.kind in ("single", "block")
     assert "# decided at the start" in (stored.path / "config.toml").read_text()
-
-
-def test_a_folder_whose_plan_has_decided_what_is_now_left_open_is_the_same_comparison(tmp_path):
-    """As earlier versions planned: the engine was measured once for all seeds."""
-    folder, settings = tmp_path / "compared", ["rounds=2", "seeds=1"]
-    decided = ["engine=block", "block_size=5", "threads=1", "evaluate_every=1"]
-    prepare_folder(plan(["fedavg"], None, [*settings, *decided]), folder)
-    before = contents(folder)
-    prepare_folder(plan(["fedavg"], None, settings), folder)
-    assert contents(folder) == before
-    for other in ("engine=single", "dtype=float64", "evaluate_every=2", "lr=0.2"):
-        with pytest.raises(InputError, match="other settings"):
-            prepare_folder(plan(["fedavg"], None, [*settings, other]), folder)
-    (stored,) = execute(read_comparison(folder), folder, lambda _: None, 1)
-    assert (stored.config.engine.kind, stored.config.engine.block_size) == ("block", 5)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -15,24 +14,13 @@ from rich.markup import escape
 from driftless import __version__, compare
 from driftless.config import resolution
 from driftless.config.build import simulation_of
-from driftless.console import (
-    LISTS,
-    ShowProgress,
-    err,
-    events_text,
-    out,
-    paper_records,
-    print_json,
-    print_line,
-    rounds_bar,
-    run_table,
-)
+from driftless.console import LISTS, ShowProgress, err, events_text, out, print_json, print_line, rounds_bar, run_table
 from driftless.errors import InputError, WorkerDied, unknown
 from driftless.report.metrics import plural
 from driftless.runs import run, trackers
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun, command, default_directory, find_runs, free_name, is_run, set_aside
-from driftless.tune import search
+from driftless.tune import plan as search_plan
 
 app = typer.Typer(
     name="driftless",
@@ -66,11 +54,8 @@ def main() -> None:
     except (InputError, WorkerDied) as error:
         err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
         sys.exit(2 if isinstance(error, InputError) else 4)
-    except run.Interrupted as interrupt:
-        err.print(escape(str(interrupt)), soft_wrap=True, highlight=False)
-        sys.exit(130)
-    except KeyboardInterrupt:
-        err.print("stopped.")
+    except (run.Interrupted, KeyboardInterrupt) as interrupt:
+        err.print(escape(str(interrupt)) or "stopped.", soft_wrap=True, highlight=False)
         sys.exit(130)
 
 
@@ -100,7 +85,6 @@ def run_command(
     """Run one experiment: driftless run algorithm=adabest data=digits rounds=60 cohort=10 seed=3"""
     algorithms, file, overrides = split_arguments(words or [])
     reject_names(algorithms)
-    reject_tables(file, "compare", "tune")
     callbacks = callbacks_of(track, callback)
     resolved = resolution.resolve(file, overrides)
     if print_config:
@@ -128,8 +112,8 @@ def resume_command(
     as_json: Json = False,
 ) -> None:
     """Continue an interrupted run, comparison or search, to the same bits as if it had never stopped."""
-    if search.is_study(directory):
-        finish_search(search.read_plan(directory), directory, jobs, quiet, as_json)
+    if search_plan.is_study(directory):
+        finish_search(search_plan.read_plan(directory), directory, jobs, quiet, as_json)
         return
     if compare.is_comparison(directory):
         finish_comparison(compare.read_comparison(directory), directory, jobs, quiet, as_json)
@@ -140,7 +124,7 @@ def resume_command(
         err.print(f"a checkpoint could not be used, an older one is: {problem}", markup=False, soft_wrap=True)
 
     with rounds_bar(directory.name, rounds, quiet or as_json) as bar:
-        stored, _ = run.resume(directory, [ShowProgress(bar), *callbacks_of(track, callback)], warn, workers)
+        stored = run.resume(directory, [ShowProgress(bar), *callbacks_of(track, callback)], warn, workers)
     show_result(stored, quiet, as_json)
 
 
@@ -171,7 +155,6 @@ def compare_command(
 ) -> None:
     """Compare algorithms over seeds: driftless compare fedavg scaffold adabest rounds=100 seeds=3 target=0.9"""
     algorithms, file, overrides = split_arguments(words or [])
-    reject_tables(file, "tune")
     comparison = compare.plan(algorithms, file, overrides)
     title = file.stem if file else next(iter(comparison.runs.values())).config.data.name
     folder = comparison.output or free_name(Path("runs") / f"compare-{title}")
@@ -183,7 +166,8 @@ def finish_comparison(
 ) -> None:
     from driftless.report import summary, tables  # plotting libraries are slow to import: only where they are needed
 
-    with rounds_bar(f"{len(comparison.runs)} runs", comparison.rounds, quiet or as_json) as bar, resumable(folder):
+    resume = command("resume", folder)
+    with rounds_bar(f"{len(comparison.runs)} runs", comparison.rounds, quiet or as_json) as bar, continued(resume):
         runs = compare.execute(comparison, folder, bar, jobs)
     summed = summary.summarise(runs, comparison.target)
     if as_json:
@@ -199,17 +183,19 @@ def tune_command(words: Arguments = None, jobs: Jobs = None, quiet: Quiet = Fals
     """Search hyper-parameters on held-out clients: driftless tune algorithm=adabest trials=20 space.beta=[0.5,0.8]"""
     algorithms, file, overrides = split_arguments(words or [])
     reject_names(algorithms)
-    plan = search.plan(file, overrides)
+    plan = search_plan.plan(file, overrides)
     finish_search(plan, plan.folder, jobs, quiet, as_json)
 
 
-def finish_search(plan: search.Plan, folder: Path, jobs: int | None, quiet: bool, as_json: bool) -> None:
+def finish_search(plan: search_plan.Plan, folder: Path, jobs: int | None, quiet: bool, as_json: bool) -> None:
     from driftless.report.search_plot import write_search_plot
+    from driftless.tune import search  # needs Optuna, which is an extra
 
     if not (quiet or as_json):
         for note in plan.notes:
             print_line(note)
-    with rounds_bar(f"{plan.trials} trials", plan.rounds, quiet or as_json) as bar, resumable(folder):
+    resume = command("resume", folder)
+    with rounds_bar(f"{plan.trials} trials", plan.rounds, quiet or as_json) as bar, continued(resume):
         outcome = search.execute(plan, folder, bar, jobs)
     if outcome.best is None:
         raise InputError(
@@ -317,7 +303,7 @@ def reproduce(
             pages.write_index(PAPERS.values(), publish)
             verdicts.refresh_summary(PAPERS.values(), publish, VERDICTS_FILE)
         if as_json:
-            print(json.dumps(runner.record(done)))  # noqa: T201
+            print_json(runner.record(done))
             continue
         if (numbers := pages.numbers_table(done)) is not None:
             out.print(numbers)
@@ -334,34 +320,23 @@ def list_command(
     as_json: Json = False,
 ) -> None:
     """Show what there is: algorithms | datasets | models | partitions | papers."""
-    if as_json and what in (*LISTS, "papers"):
-        print_json(LISTS[what].records() if what in LISTS else paper_records())
-        return
-    if what == "papers":
-        from driftless.papers import PAPERS, VERDICTS_FILE
-        from driftless.reproduce import pages, verdicts
-
-        out.print(pages.papers_table(PAPERS.values(), verdicts.read_summary(VERDICTS_FILE)))
-        print_line("run one: driftless reproduce PAPER/EXPERIMENT --scale small")
-        return
     if what not in LISTS:
-        raise unknown("list", what, [*LISTS, "papers"])
-    listing = LISTS[what]
-    out.print(listing.table(listing.records()))
-    print_line(f"use one: driftless run {listing.usage}")
-
-
-def resumable(folder: Path) -> AbstractContextManager[None]:
-    return continued(command("resume", folder))
+        raise unknown("list", what, LISTS)
+    records = LISTS[what].records()
+    if as_json:
+        print_json(records)
+        return
+    out.print(LISTS[what].table(records))
+    print_line(LISTS[what].next_step)
 
 
 @contextmanager
-def continued(command: str) -> Generator[None]:
+def continued(by: str) -> Generator[None]:
     """Ctrl-C ends with the command that continues."""
     try:
         yield
     except KeyboardInterrupt:
-        err.print(f"stopped; continue with: {command}", markup=False, soft_wrap=True)
+        err.print(f"stopped; continue with: {by}", markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
 
 
@@ -373,14 +348,6 @@ def callbacks_of(track: list[str] | None, callback: list[str] | None) -> list[Ca
 def reject_names(words: Sequence[str]) -> None:
     if words:
         raise InputError(f"'{words[0]}' is not key=value or a .toml file; did you mean algorithm={words[0]}?")
-
-
-def reject_tables(file: Path | None, *commands: str) -> None:
-    """A file with the table of another command is an error."""
-    tables = resolution.read_toml(file) if file else {}
-    for name in commands:
-        if name in tables:
-            raise InputError(f"{file} has a table [{name}]; use: driftless {name} {file}")
 
 
 def split_arguments(words: Sequence[str]) -> tuple[list[str], Path | None, list[str]]:

@@ -8,33 +8,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, StrictInt, ValidationError
+from pydantic import Field, StrictInt
 
 from driftless.config.build import simulation_of
+from driftless.config.command import command_options
 from driftless.config.resolution import (
     Resolved,
     Values,
     combine,
-    flat,
-    flatten,
-    full_key,
+    full_keys,
     parse_overrides,
-    parse_value,
-    read_toml,
     resolve,
     to_toml,
     with_values,
 )
-from driftless.config.sections import Config, Engine, Section
+from driftless.config.sections import Config, Section
 from driftless.config.user_code import algorithm_class
-from driftless.errors import InputError, unknown
+from driftless.errors import InputError
 from driftless.runs.directory import PLANNED, StoredRun, command, refuse_file
 from driftless.runs.files import read_json, write_atomically, write_json
 from driftless.runs.jobs import play
 
 COMPARISON = "comparison.json"
-ENGINE_DECIDES = {f"engine.{name}" for name in Engine.model_fields if name != "dtype"} | {"run.evaluate_every"}
-"""Settings that are decided when a run starts where the user leaves them open."""
 
 
 class Compare(Section, strict=False, frozen=True):
@@ -63,10 +58,7 @@ class Comparison:
 
 def plan(algorithms: Sequence[str], file: Path | None, overrides: Iterable[str]) -> Comparison:
     """Resolve and check every run before the first one starts."""
-    table = read_toml(file) if file else {}
-    own, run_overrides = split_own(overrides)
-    options = compare_options({**as_table(table.pop("compare", {}), file), **own}, file)
-    base: Values = flatten(file, table) if file else {}
+    options, base, run_overrides = command_options(Compare, "compare", file, overrides)
     names = tuple(algorithms) or options.algorithms
     if not names:
         raise InputError("no algorithm to compare; name some, e.g. driftless compare fedavg scaffold adabest.")
@@ -81,12 +73,16 @@ def plan(algorithms: Sequence[str], file: Path | None, overrides: Iterable[str])
         _ = simulation_of(resolved.config).decision  # raises if anything does not fit
         first, output = resolved.config.run.seed, resolved.config.run.output
         for seed in range(first, first + options.seeds):
-            runs[f"{folder_name(name)}/seed-{seed}"] = with_seed(resolved, seed)
+            own = {"run.seed": seed, "run.output": None}
+            runs[f"{folder_name(name)}/seed-{seed}"] = with_values(resolved, own, "the comparison")
     return Comparison(runs, options.target, Path(output) if output else None)
 
 
 def config_of(name: str, base: Values, settings: dict[str, Any], overrides: list[str], file: Path | None) -> Resolved:
-    tuned = {"algorithm.name": name} | parse_settings(name, settings, base)
+    own = full_keys(settings, {**base, "algorithm.name": name})
+    if "algorithm.name" in own:
+        raise InputError(f"compare.settings.{name} sets another algorithm; give only its settings there.")
+    tuned = {"algorithm.name": name} | own
     given = parse_overrides(overrides, {**base, **tuned})
     if "algorithm.name" in given:
         raise InputError("algorithm=... is for one run; a comparison takes names: driftless compare fedavg scaffold.")
@@ -94,54 +90,6 @@ def config_of(name: str, base: Values, settings: dict[str, Any], overrides: list
     # One process each: several runs side by side are faster than one run in several processes.
     layers = [("the comparison", {"engine.workers": 1}), (str(file), base), (where, tuned), ("command line", given)]
     return combine(layers)
-
-
-def with_seed(resolved: Resolved, seed: int) -> Resolved:
-    return with_values(resolved, {"run.seed": seed, "run.output": None}, "the comparison")
-
-
-def parse_settings(name: str, settings: dict[str, Any], base: Values) -> Values:
-    """`{"local.lr": 0.1}` or nested tables `{"local": {"lr": 0.1}}`."""
-    nested = {key: value for key, value in settings.items() if isinstance(value, dict)}
-    below = {**base, "algorithm.name": name}
-    short = {full_key(key, below): value for key, value in settings.items() if key not in nested}
-    values = flatten(Path(f"compare.settings.{name}"), nested) | short
-    if "algorithm.name" in values:
-        raise InputError(f"compare.settings.{name} sets another algorithm; give only its settings there.")
-    return values
-
-
-def as_table(table: Any, file: Path | None) -> dict[str, Any]:
-    if not isinstance(table, dict):
-        raise InputError(f"'compare' of {file} must be a table: write [compare] and its keys below it.")
-    return table
-
-
-def compare_options(table: dict[str, Any], file: Path | None) -> Compare:
-    for key in table:
-        if key not in Compare.model_fields:
-            raise unknown(f"key of section 'compare' of {file}", key, Compare.model_fields)
-    try:
-        return Compare.model_validate(table)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise InputError(f"compare.{key} is {first['input']!r}: {first['msg'].lower()}; correct it.") from None
-
-
-def split_own(overrides: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
-    """`seeds=5` and `target=0.9` belong to the comparison, the rest to its runs."""
-    own: dict[str, Any] = {}
-    rest: list[str] = []
-    for text in overrides:
-        key, _, value = text.partition("=")
-        if key in own:
-            raise InputError(f"'{key}' is given twice on the command line; give it once.")
-        if key in ("seeds", "target"):
-            own[key] = parse_value(value)
-        else:
-            rest.append(text)
-    return own, rest
 
 
 def folder_name(algorithm: str) -> str:
@@ -154,7 +102,7 @@ def prepare_folder(comparison: Comparison, folder: Path) -> None:
     """Write the plan down, so that the whole can be resumed; an existing folder must hold the same plan."""
     refuse_file(folder)
     if is_comparison(folder):
-        if not same_plan(comparison, read_comparison(folder)):
+        if settings_of(comparison) != settings_of(read_comparison(folder)):
             raise InputError(
                 f"'{folder}' holds a comparison with other settings; choose another output, "
                 f"or continue that one with: {command('resume', folder)}"
@@ -172,18 +120,8 @@ def prepare_folder(comparison: Comparison, folder: Path) -> None:
     beginning.replace(folder)
 
 
-def same_plan(comparison: Comparison, stored: Comparison) -> bool:
-    return list(comparison.runs) == list(stored.runs) and all(
-        same_settings(new.config, stored.runs[name].config) for name, new in comparison.runs.items()
-    )
-
-
-def same_settings(new: Config, old: Config) -> bool:
-    """What the new plan leaves to the engine stands as it was planned: earlier versions decided it in the plan."""
-    ours, theirs, defaults = flat(new), flat(old), flat(Config())
-    different = {key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)}
-    left_open = {key for key in different if key in ENGINE_DECIDES and ours[key] == defaults[key]}
-    return different == left_open
+def settings_of(comparison: Comparison) -> dict[str, Config]:
+    return {name: resolved.config for name, resolved in comparison.runs.items()}
 
 
 def read_comparison(folder: Path) -> Comparison:

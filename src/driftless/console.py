@@ -11,16 +11,17 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from driftless.algorithms import ALGORITHMS
 from driftless.cost import vectors
 from driftless.data import DATASETS, PARTITIONS
-from driftless.engine.history import Record
+from driftless.engine.history import Event, Record
 from driftless.models import MODELS
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun
+from driftless.runs.trackers import event_text
 
 WIDE = 150
 """Columns of a table that goes to a file or a pipe."""
@@ -54,18 +55,10 @@ class Bar:
 
 @contextmanager
 def rounds_bar(title: str, total: int, quiet: bool = False) -> Generator[Bar]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("rounds"),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[text]}"),
-    )
-    progress = Progress(*columns, console=err, disable=quiet or not err.is_terminal)
+    progress = Progress(
+        "{task.description}", BarColumn(), MofNCompleteColumn(), "rounds", "{task.fields[rate]}", TimeElapsedColumn(),
+        "left", TimeRemainingColumn(), "{task.fields[text]}", console=err, disable=quiet or not err.is_terminal,
+    )  # fmt: skip
     try:
         yield Bar(progress, title, total)
     finally:
@@ -87,22 +80,19 @@ class ShowProgress(Callback):
 
 def run_table(run: StoredRun) -> Table:
     result = run.result or {}
-    final: Mapping[str, Any] = result.get("final", {})
+    final = result.get("final", {})
     sent = sum(row["bytes_down"] + row["bytes_up"] for row in run.rows) / 1e6
     table = Table("rounds", "train loss", "test loss", "test accuracy", "best", "norm of x", "MB sent", box=None)
     shown = [final.get("train_loss"), final.get("test_loss"), final.get("test_accuracy")]
     shown += [result.get("best_test_accuracy"), final.get("norm_x")]
-    table.add_row(str(result.get("rounds", 0)), *[number(value) for value in shown], f"{sent:.1f}")
+    cells = ["-" if value is None else f"{value:.4g}" for value in shown]
+    table.add_row(str(result.get("rounds", 0)), *cells, f"{sent:.1f}")
     return table
 
 
 def events_text(events: list[dict[str, Any]], most: int = 5) -> list[str]:
     """The first few events, a line each."""
-    lines: list[str] = []
-    for event in events[:most]:
-        clients = event["clients"]
-        names = ", ".join(map(str, clients[:5])) + (", ..." if len(clients) > 5 else "")
-        lines.append(f"round {event['round']}: {event['what']}" + (f" (clients {names})" if clients else ""))
+    lines = [f"round {event['round']}: {event_text(Event(**event), most=5)}" for event in events[:most]]
     if len(events) > most:
         lines.append(f"... and {len(events) - most} more events, all in events.jsonl")
     return lines
@@ -117,24 +107,22 @@ class Listing(NamedTuple):
 
     records: Callable[[], Records]
     table: Callable[[Records], Table]
-    usage: str
+    next_step: str
 
 
 def algorithm_records() -> Records:
-    records: Records = []
-    for name, cls in ALGORITHMS.items():
-        cost = vectors(cls())
-        records.append(
-            {
-                "name": name,
-                "class": f"{cls.__module__}.{cls.__qualname__}",
-                "citation": cls.citation,
-                "hyper_parameters": {field.name: field.default for field in fields(cls)},  # pyright: ignore[reportArgumentType]
-                "weighting": cls.weighting,
-                "vectors": {"down": cost.down, "up": cost.up, "kept": cost.client},
-            }
-        )
-    return records
+    costs = {name: vectors(cls()) for name, cls in ALGORITHMS.items()}
+    return [
+        {
+            "name": name,
+            "class": f"{cls.__module__}.{cls.__qualname__}",
+            "citation": cls.citation,
+            "hyper_parameters": {field.name: field.default for field in fields(cls)},  # pyright: ignore[reportArgumentType]
+            "weighting": cls.weighting,
+            "vectors": {"down": costs[name].down, "up": costs[name].up, "kept": costs[name].client},
+        }
+        for name, cls in ALGORITHMS.items()
+    ]
 
 
 def algorithms_table(records: Records) -> Table:
@@ -165,24 +153,10 @@ def dataset_records() -> Records:
     ]
 
 
-def datasets_table(records: Records) -> Table:
-    table = Table("name", "what", "files", "options (defaults)", box=None, padding=(0, 1))
-    for each in records:
-        table.add_row(each["name"], each["description"], each["files"], options_text(each))
-    return table
-
-
 def partition_records() -> Records:
     return [
         {"name": name, "description": rule.summary, **option_fields(rule.options)} for name, rule in PARTITIONS.items()
     ]
-
-
-def partitions_table(records: Records) -> Table:
-    table = Table("name", "what", "options (defaults)", box=None, padding=(0, 1))
-    for each in records:
-        table.add_row(each["name"], each["description"], options_text(each))
-    return table
 
 
 def model_records() -> Records:
@@ -192,21 +166,15 @@ def model_records() -> Records:
     ]
 
 
-def models_table(records: Records) -> Table:
-    table = Table(box=None, padding=(0, 1))
-    table.add_column("name", no_wrap=True)
-    table.add_column("what", overflow="fold")
+def described_table(records: Records) -> Table:
+    """What each entry is, and its files and options where entries have such."""
+    titles = {"name": "name", "description": "what", "files": "files", "options": "options (defaults)"}
+    shown = [key for key in titles if key in records[0]]
+    table = Table(*(titles[key] for key in shown), box=None, padding=(0, 1))
+    table.columns[0].no_wrap, table.columns[1].overflow = True, "fold"
     for each in records:
-        table.add_row(each["name"], each["description"])
+        table.add_row(*(options_text(each) if key == "options" else each[key] for key in shown))
     return table
-
-
-LISTS = {
-    "algorithms": Listing(algorithm_records, algorithms_table, "algorithm=NAME algorithm.KEY=VALUE"),
-    "datasets": Listing(dataset_records, datasets_table, "data=NAME data.KEY=VALUE"),
-    "models": Listing(model_records, models_table, "model=NAME"),
-    "partitions": Listing(partition_records, partitions_table, "data.partition=NAME data.KEY=VALUE"),
-}
 
 
 def paper_records() -> Records:
@@ -232,6 +200,26 @@ def paper_records() -> Records:
     ]
 
 
+def papers_table(_: Records) -> Table:
+    from driftless.papers import PAPERS, VERDICTS_FILE
+    from driftless.reproduce import pages, verdicts
+
+    return pages.papers_table(PAPERS.values(), verdicts.read_summary(VERDICTS_FILE))
+
+
+LISTS = {
+    "algorithms": Listing(
+        algorithm_records, algorithms_table, "use one: driftless run algorithm=NAME algorithm.KEY=VALUE"
+    ),
+    "datasets": Listing(dataset_records, described_table, "use one: driftless run data=NAME data.KEY=VALUE"),
+    "models": Listing(model_records, described_table, "use one: driftless run model=NAME"),
+    "partitions": Listing(
+        partition_records, described_table, "use one: driftless run data.partition=NAME data.KEY=VALUE"
+    ),
+    "papers": Listing(paper_records, papers_table, "run one: driftless reproduce PAPER/EXPERIMENT --scale small"),
+}
+
+
 def option_fields(options: Mapping[str, inspect.Parameter]) -> dict[str, Any]:
     """The options with their defaults, and the names of those that must be given."""
     empty = inspect.Parameter.empty
@@ -249,7 +237,3 @@ def options_text(record: Mapping[str, Any]) -> str:
 
 def defaults_text(defaults: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={default}" for name, default in defaults.items())
-
-
-def number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from driftless import ALGORITHMS, LocalTraining, ServerSchedule, load, simulate
 from driftless.config import build
-from driftless.config.resolution import SECTIONS, Resolved, combine, resolve, to_toml
+from driftless.config.resolution import SECTIONS, Resolved, combine, flat, resolve, to_toml
 from driftless.errors import InputError
 from runs.runs import Records, saved, small, start
 
@@ -25,7 +25,7 @@ def of(*overrides: str) -> Resolved:
 
 
 def value(key: str, *overrides: str) -> Any:
-    return of(*overrides).value(key)
+    return flat(of(*overrides).config)[key]
 
 
 def written(folder: Path, text: str) -> Path:
@@ -50,7 +50,7 @@ def read_back(resolved: Resolved, folder: Path) -> Resolved:
 def test_the_command_line_wins_over_the_file_and_the_file_over_the_default(tmp_path):
     file = written(tmp_path, "[local]\nlr = 0.3\nepochs = 4\n[run]\nrounds = 7\n")
     resolved = resolve(file, ["lr=0.5", "seed=3"])
-    assert {key: (resolved.value(key), resolved.source[key]) for key in SHOWN} == {
+    assert {key: (flat(resolved.config)[key], resolved.source[key]) for key in SHOWN} == {
         "local.lr": (0.5, "command line"),
         "local.epochs": (4, str(file)),
         "run.rounds": (7, str(file)),
@@ -67,7 +67,7 @@ def test_without_a_file_and_settings_everything_is_the_default():
     assert set(resolved.source.values()) == {"default"}
     for section, model in SECTIONS.items():
         for name, field in model.model_fields.items():
-            assert resolved.value(f"{section}.{name}") == field.default
+            assert flat(resolved.config)[f"{section}.{name}"] == field.default
 
 
 def test_every_key_of_every_section_is_taken_from_a_file_and_from_the_command_line(tmp_path):
@@ -86,7 +86,7 @@ def test_every_key_of_every_section_is_taken_from_a_file_and_from_the_command_li
     from_words = of(*(f"{key}={toml(v)}" for key, v in given.items()))
     assert from_file.config == from_words.config
     for key, v in given.items():
-        assert from_file.value(key) == v
+        assert flat(from_file.config)[key] == v
         assert from_file.source[key] == str(tmp_path / "experiment.toml")
         assert from_words.source[key] == "command line"
 
@@ -117,7 +117,7 @@ def test_hyper_parameters_of_a_replaced_algorithm_are_dropped(tmp_path):
 
 def test_naming_the_default_algorithm_again_keeps_the_files_hyper_parameters(tmp_path):
     file = written(tmp_path, "[algorithm]\nserver_lr = 0.5\n")
-    assert resolve(file, ["algorithm=fedavg"]).value("algorithm.server_lr") == 0.5
+    assert flat(resolve(file, ["algorithm=fedavg"]).config)["algorithm.server_lr"] == 0.5
 
 
 def test_naming_the_default_data_set_again_keeps_the_files_clients(tmp_path):
@@ -166,8 +166,8 @@ def test_what_an_algorithm_demands_is_filled_in_and_says_who_demanded_it():
 )
 def test_a_short_key_finds_its_section(word: str, key: str, expected: Any):
     resolved = of(word)
-    assert resolved.value(key) == expected
-    assert type(resolved.value(key)) is type(expected)
+    assert flat(resolved.config)[key] == expected
+    assert type(flat(resolved.config)[key]) is type(expected)
     assert resolved.source[key] == "command line"
 
 
@@ -188,7 +188,7 @@ def test_none_is_a_text_where_it_is_one_of_the_choices(tmp_path):
 @pytest.mark.parametrize("text", [".9", "0.9", "9e-1"])
 def test_a_number_may_be_written_as_in_python_for_every_section(text: str):
     resolved = of("algorithm=adabest", f"beta={text}", f"lr={text}")
-    assert resolved.value("local.lr") == 0.9
+    assert flat(resolved.config)["local.lr"] == 0.9
     assert build.algorithm_of(resolved.config) == ALGORITHMS["adabest"](beta=0.9)
 
 
@@ -209,13 +209,13 @@ def test_a_short_key_of_two_sections_is_an_error_that_names_both(order: tuple[st
 
 def test_the_full_keys_settle_an_ambiguous_short_one():
     resolved = of("data.alpha=0.3", "data.partition=dirichlet", "algorithm=fedcm", "algorithm.alpha=0.2")
-    assert (resolved.value("data.alpha"), resolved.value("algorithm.alpha")) == (0.3, 0.2)
+    assert (flat(resolved.config)["data.alpha"], flat(resolved.config)["algorithm.alpha"]) == (0.3, 0.2)
 
 
 def test_a_short_key_may_refer_to_the_files_algorithm_and_partition(tmp_path):
     file = written(tmp_path, '[algorithm]\nname = "ghbm"\n[data]\npartition = "dirichlet"\n')
     resolved = resolve(file, ["tau=3", "alpha=0.3"])
-    assert (resolved.value("algorithm.tau"), resolved.value("data.alpha")) == (3, 0.3)
+    assert (flat(resolved.config)["algorithm.tau"], flat(resolved.config)["data.alpha"]) == (3, 0.3)
 
 
 def test_a_headline_in_a_file_is_the_sections_name(tmp_path):

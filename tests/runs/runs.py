@@ -53,7 +53,7 @@ def start(directory: Path, *changes: str, callbacks: Iterable[Callback] = ()) ->
 
 
 def resume(directory: Path) -> StoredRun:
-    return resume_run(directory)[0]
+    return resume_run(directory)
 
 
 class AfterRound(Callback):

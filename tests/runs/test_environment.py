@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from driftless import Federation, load
+from driftless.errors import InputError
 from driftless.runs.directory import StoredRun
-from driftless.runs.environment import differences, environment
-from driftless.runs.federation import federation_summary
+from driftless.runs.environment import ENGINE, differences, environment, federation_summary
 from driftless.runs.run import resume as resume_run
 from runs.runs import AfterRound, Records, start
 
@@ -46,20 +46,24 @@ def test_a_run_that_is_resumed_elsewhere_goes_on_with_a_warning_as_an_event(tmp_
     recorded = json.loads((run / "environment.json").read_text())
     (run / "environment.json").write_text(json.dumps(recorded | {"torch": "1.0", "cpu_capability": "ABACUS"}))
     seen = Records()
-    stored, _ = resume_run(run, [seen])
+    stored = resume_run(run, [seen])
     assert (stored.result or {})["status"] == "finished"
     assert [event["what"] for event in stored.events] == [event.what for event in seen.events]
     assert stored.events[0]["what"].startswith("torch 1.0 -> ")
     assert stored.events[1]["what"].startswith("cpu_capability ABACUS -> ")
 
 
-def test_a_run_without_a_recorded_environment_or_federation_is_resumed(tmp_path: Path):
+@pytest.mark.parametrize("engine", [None, 1, ENGINE + 1])
+def test_a_run_of_another_engine_or_of_one_that_is_not_recorded_is_not_resumed(tmp_path: Path, engine: int | None):
+    """The rules of its engine may have decided differently, so it would not reach the same bits."""
     run = killed(tmp_path)
-    (run / "environment.json").unlink()
-    (run / "federation.json").unlink()
-    stored, _ = resume_run(run)
-    assert stored.events == []
-    assert (stored.federation or {})["clients"] == 20
+    if engine is None:
+        (run / "environment.json").unlink()
+    else:
+        recorded = json.loads((run / "environment.json").read_text())
+        (run / "environment.json").write_text(json.dumps(recorded | {"engine": engine}))
+    with pytest.raises(InputError, match=r"another engine.*driftless run \S+config\.toml output=DIR"):
+        resume_run(run)
 
 
 def test_the_federation_of_a_run_can_be_read_without_its_data(tmp_path: Path):

@@ -42,7 +42,7 @@ def crash_and_resume(directory: Path, make: type[TensorBoard] | type[MLflow], **
     """Round 3 is played twice: the checkpoint is of round 2."""
     with pytest.raises(ZeroDivisionError):
         play(directory, make(**options), Crash(3))
-    return resume_run(directory, [make(**options)])[0]
+    return resume_run(directory, [make(**options)])
 
 
 def measured(run: StoredRun, name: str) -> list[tuple[int, float]]:

@@ -435,7 +435,7 @@ def test_the_table_of_a_file_is_read_quoted_or_not_and_the_command_line_wins(tmp
     assert plan.space == {"local.lr": Choices((0.1, 0.2)), "local.epochs": Choices((1, 2, 3))}
     assert plan.folder == Path("runs/tune-my")
     file.write_text("[tune]\nspace = 3\n")
-    with pytest.raises(InputError, match="must be tables"):
+    with pytest.raises(InputError, match=r"tune\.space is 3: input should be a valid dictionary"):
         tune.plan(file, [])
 
 

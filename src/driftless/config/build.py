@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
 from driftless.algorithm import Algorithm
 from driftless.algorithms import AdaptiveClipping
 from driftless.config.sections import Config, Section
-from driftless.config.user_code import algorithm_class
+from driftless.config.user_code import make_algorithm
 from driftless.data import load
 from driftless.data.cohorts import Cohort, parse
 from driftless.data.federation import Federation
@@ -30,30 +30,25 @@ def simulation_of(config: Config) -> Simulation:
     """Everything is checked here, before any work."""
     check_choice("engine.dtype", config.engine.dtype, DTYPES)
     check_run(config)
-    simulation, _ = prepare(**arguments(config))
+    simulation, _ = prepare(
+        algorithm_of(config),
+        federation_of(config),
+        config.model.name,
+        weights=config.model.weights,
+        rounds=config.run.rounds,
+        cohort=cohort_of(config),
+        local=local_of(config),
+        loss=None,
+        weighting=config.server.weighting,
+        seed=config.run.seed,
+        engine=engine_of(config),
+        dtype=DTYPES[config.engine.dtype],
+        server=settings_from(config.server, ServerSchedule),
+        inference=config.server.inference,
+        evaluate_every=config.run.evaluate_every,
+        stragglers=Stragglers(config.run.straggler_alpha, config.run.straggler_lambda),
+    )
     return simulation
-
-
-def arguments(config: Config) -> dict[str, Any]:
-    """The arguments of `driftless.simulate` that say what is run."""
-    return {
-        "algorithm": algorithm_of(config),
-        "federation": federation_of(config),
-        "model": config.model.name,
-        "weights": config.model.weights,
-        "rounds": config.run.rounds,
-        "cohort": cohort_of(config),
-        "local": local_of(config),
-        "loss": None,
-        "weighting": config.server.weighting,
-        "seed": config.run.seed,
-        "engine": engine_of(config),
-        "dtype": DTYPES[config.engine.dtype],
-        "server": settings_from(config.server, ServerSchedule),
-        "inference": config.server.inference,
-        "evaluate_every": config.run.evaluate_every,
-        "stragglers": Stragglers(config.run.straggler_alpha, config.run.straggler_lambda),
-    }
 
 
 def check_run(config: Config) -> None:
@@ -74,12 +69,7 @@ def check_run(config: Config) -> None:
 
 
 def algorithm_of(config: Config) -> Algorithm:
-    cls = algorithm_class(config.algorithm.name)
-    try:
-        algorithm = cls(**(config.algorithm.model_extra or {}))
-    except TypeError as error:
-        raise InputError(f"algorithm '{config.algorithm.name}' cannot be made: {error}; check its options.") from error
-    server = config.server
+    algorithm, server = make_algorithm(config.algorithm.name, config.algorithm.model_extra or {}), config.server
     check_choice("server.clipping", server.clipping, ("none", "adaptive"))
     if server.clipping == "none":
         return algorithm

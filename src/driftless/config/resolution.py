@@ -7,13 +7,13 @@ data set, the partition and the algorithm are keys of the sections `data` and `a
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
+from types import NoneType
 from typing import Any, get_args
 
 from pydantic import ValidationError
@@ -25,6 +25,8 @@ from driftless.data import DATASETS, PARTITIONS
 from driftless.errors import InputError, unknown
 
 SECTIONS: dict[str, type[Section]] = {name: type(field.default) for name, field in Config.model_fields.items()}
+EXTENDED = ("algorithm", "data")
+"""Sections whose keys depend on what they name."""
 MAIN_KEY = {"data": "name", "model": "name", "algorithm": "name", "engine": "kind"}
 """What a section's name alone sets."""
 OTHER_NAMES = {
@@ -40,6 +42,9 @@ REMOVED = {"engine.compile": "off"}
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 """Numbers as Python writes them, such as `.5`, which is not TOML."""
 
+COMMANDS = ("compare", "tune")
+"""Commands with a table of their own in a file."""
+
 Values = dict[str, Any]
 """Settings by their full key, such as {"local.lr": 0.1}."""
 
@@ -51,14 +56,10 @@ class Resolved:
     config: Config
     source: dict[str, str]
 
-    def value(self, key: str) -> Any:
-        section, _, name = key.partition(".")
-        return getattr(getattr(self.config, section), name)
-
 
 def resolve(file: Path | None, overrides: Iterable[str]) -> Resolved:
     """The configuration of a file (if any) with `key=value` overrides."""
-    from_file = read_file(file) if file else {}
+    from_file = flatten(file, read_toml(file)) if file else {}
     return combine([(str(file), from_file), ("command line", parse_overrides(overrides, from_file))])
 
 
@@ -83,22 +84,20 @@ def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
 
 
 def with_values(resolved: Resolved, values: Values, where: str) -> Resolved:
-    """The configuration with some values replaced, their source recorded."""
-    sections = {section: dict(getattr(resolved.config, section)) for section in SECTIONS}
-    for key, value in values.items():
-        section, _, name = key.partition(".")
-        sections[section][name] = value
-    return Resolved(Config.model_validate(sections), resolved.source | dict.fromkeys(values, where))
+    """The configuration with some values replaced, and `where` as the source of those that changed."""
+    before = flat(resolved.config)
+    changed = {key: value for key, value in values.items() if key not in before or before[key] != value}
+    source = resolved.source | dict.fromkeys(changed, where)
+    return Resolved(validated(before | changed, source), source)
 
 
 def fill_in_required_training(values: Values, source: dict[str, str]) -> None:
     """Fill in what the algorithm requires of the local training (FedSGD) where the user has set nothing."""
-    name = str(values.get("algorithm.name", AlgorithmSection().name))
-    required = algorithm_class(name).local_must_be
+    required = algorithm_class_of(values).local_must_be
     for key, value in required.items() if isinstance(required, Mapping) else ():
         contradicted = key == "steps" and "local.epochs" in values
         if f"local.{key}" not in values and not contradicted:
-            values[f"local.{key}"], source[f"local.{key}"] = value, f"algorithm {name}"
+            values[f"local.{key}"], source[f"local.{key}"] = value, f"algorithm {values['algorithm.name']}"
 
 
 def fill_in_defaults(values: Values, source: dict[str, str]) -> None:
@@ -107,18 +106,39 @@ def fill_in_defaults(values: Values, source: dict[str, str]) -> None:
     Those of a user's algorithm may be of a kind that TOML cannot write; they stay with the class.
     """
     for key, default in option_defaults(values).items():
-        if key not in values and isinstance(default, (bool, int, float, str, type(None))):
+        if key not in values and isinstance(default, (bool, int, float, str, NoneType)):
             values[key], source[key] = default, "default"
         elif values.get(key) == "none" and not isinstance(default, str):
             values[key] = None  # TOML has no null
 
 
-def option_defaults(settings: Values) -> Values:
+def algorithm_class_of(values: Values) -> type[Algorithm]:
+    return algorithm_class(str(values.get("algorithm.name", AlgorithmSection().name)))
+
+
+def option_defaults(values: Values) -> Values:
     """The defaults of the algorithm's hyper-parameters and of the options of the data, by their full keys."""
-    cls = algorithm_class(str(settings.get("algorithm.name", AlgorithmSection().name)))
-    own = {f.name: f.default for f in fields(cls) if f.default is not MISSING}  # pyright: ignore[reportArgumentType]
-    options = {name: p.default for name, p in data_options(settings).items() if p.default is not p.empty}
-    return {f"algorithm.{name}": v for name, v in own.items()} | {f"data.{name}": v for name, v in options.items()}
+    return {
+        f"{section}.{name}": default
+        for section in EXTENDED
+        for name, default in options_of(section, values).items()
+        if default is not MISSING
+    }
+
+
+def options_of(section: str, values: Values) -> Values:
+    """The keys that a section gets from its algorithm, or its data set and partition; MISSING: no default."""
+    if section == "algorithm":
+        return {field.name: field.default for field in fields(algorithm_class_of(values))}  # pyright: ignore[reportArgumentType]
+    if section == "data":
+        name, partition = values.get("data.name", Data().name), values.get("data.partition")
+        if name not in DATASETS:
+            raise unknown("data set", str(name), DATASETS)
+        if partition is not None and partition not in PARTITIONS:
+            raise unknown("partition", str(partition), PARTITIONS)
+        options = {**DATASETS[name].options, **(PARTITIONS[partition].options if partition else {})}
+        return {name: MISSING if p.default is p.empty else p.default for name, p in options.items()}
+    return {}
 
 
 def flat(config: Config) -> Values:
@@ -143,7 +163,7 @@ def obsolete(values: Values, layer: Values) -> list[str]:
         kept = {f"data.{name}" for name in Data.model_fields} - {"data.partition"}
         gone += [key for key in values if key.startswith("data.") and key not in kept]
     elif replaced("data.partition", None) and values.get("data.partition") in PARTITIONS:
-        kept = data_options({**values, **layer})
+        kept = options_of("data", {**values, **layer})
         old = PARTITIONS[values["data.partition"]].options
         gone += [f"data.{name}" for name in old if f"data.{name}" in values and name not in kept]
     if replaced("model.name", Model().name):
@@ -152,11 +172,6 @@ def obsolete(values: Values, layer: Values) -> list[str]:
         if one in layer and other in values and other not in layer:
             gone.append(other)
     return gone
-
-
-def read_file(path: Path) -> Values:
-    """The settings of a TOML file; a file that cannot be read is an error that says where."""
-    return flatten(path, read_toml(path))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -168,11 +183,14 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"'{path}' is not a TOML file: {error}.") from None
 
 
-def flatten(path: Path, tables: Mapping[str, Any]) -> Values:
+def flatten(where: object, tables: Mapping[str, Any]) -> Values:
+    """The settings in the tables of a file; `where` is its name, for errors."""
     values: Values = {}
     for section, table in tables.items():
+        if section in COMMANDS:
+            raise InputError(f"{where} has a table [{section}]; use: driftless {section} {where}")
         if section not in SECTIONS:
-            raise unknown(f"section of {path}", section, SECTIONS)
+            raise unknown(f"section of {where}", section, SECTIONS)
         if not isinstance(table, dict):
             table = {MAIN_KEY[section]: table} if section in MAIN_KEY else {"": table}
         for name, value in table.items():
@@ -206,16 +224,16 @@ def precedence(key: str) -> int:
 
 
 def parse_for(key: str, text: str, settings: Values) -> Any:
-    """The value of a setting; where a text is wanted, `output=2024` is "2024" and `clipping=none` is "none"."""
     section, _, name = key.partition(".")
     field = SECTIONS[section].model_fields.get(name)
-    if field is not None:
-        allowed = set(get_args(field.annotation) or [field.annotation])
-    else:
-        allowed = {str} if isinstance(option_defaults(settings).get(key), str) else set()
-    value = parse_value(text)
-    fits = isinstance(value, str) or (value is None and type(None) in allowed)
-    return text if allowed and allowed <= {str, type(None)} and not fits else value
+    return parse_as(field.annotation if field else type(option_defaults(settings).get(key)), text)
+
+
+def parse_as(annotation: Any, text: str) -> Any:
+    """The value of a setting of this type; where a text is wanted, `output=2024` is "2024", `clipping=none` "none"."""
+    allowed, value = set(get_args(annotation) or [annotation]), parse_value(text)
+    fits = isinstance(value, str) or (value is None and NoneType in allowed)
+    return text if str in allowed and allowed <= {str, NoneType} and not fits else value
 
 
 def split_override(text: str) -> tuple[str, str]:
@@ -257,13 +275,23 @@ def full_key(key: str, settings: Values) -> str:
     raise unknown("key", key, every | set(MAIN_KEY))
 
 
+def full_keys(table: Mapping[str, Any], settings: Values) -> Values:
+    """`{"lr": 0.1}`, `{"local.lr": 0.1}` and `{"local": {"lr": 0.1}}`, all as {"local.lr": 0.1}."""
+    dotted: Values = {}
+    for key, value in table.items():
+        nested = key in SECTIONS and isinstance(value, dict)
+        dotted |= {f"{key}.{name}": inner for name, inner in value.items()} if nested else {key: value}
+    values: Values = {}
+    for key, value in dotted.items():
+        full = full_key(key, settings)
+        if full in values:
+            raise InputError(f"'{full}' is given twice, once by a short name; give it once.")
+        values[full] = value
+    return values
+
+
 def known_keys(section: str, settings: Values) -> set[str]:
-    names = set(SECTIONS[section].model_fields)
-    if section == "algorithm":
-        names |= hyper_parameters(algorithm_class(str(settings.get("algorithm.name", AlgorithmSection().name))))
-    if section == "data":
-        names |= set(data_options(settings))
-    return names
+    return {*SECTIONS[section].model_fields, *options_of(section, settings)}
 
 
 def refuse_other_name(key: str, name: str) -> None:
@@ -274,13 +302,13 @@ def refuse_other_name(key: str, name: str) -> None:
 def check_key(section: str, name: str) -> None:
     """Keys of the fixed sections; those of `data` and `algorithm` depend on names and are checked by check_options."""
     allowed = SECTIONS[section].model_fields
-    if name not in allowed and section not in ("data", "algorithm"):
+    if name not in allowed and section not in EXTENDED:
         refuse_other_name(f"{section}.{name}", name)
         raise unknown(f"key of section '{section}'", name, allowed)
 
 
 def check_options(values: Values, source: Mapping[str, str]) -> None:
-    for section, what in (("algorithm", "algorithm"), ("data", "data set and partition")):
+    for section, what in zip(EXTENDED, ("algorithm", "data set and partition"), strict=True):
         name = values.get(f"{section}.name", SECTIONS[section].model_fields["name"].default)
         allowed = known_keys(section, values)
         for key in values:
@@ -291,24 +319,8 @@ def check_options(values: Values, source: Mapping[str, str]) -> None:
                 raise InputError(f"{error} (It was given by: {source[key]}.)")
 
 
-def hyper_parameters(cls: type[Algorithm]) -> set[str]:
-    return {field.name for field in fields(cls)}  # pyright: ignore[reportArgumentType]
-
-
-def data_options(settings: Values) -> dict[str, inspect.Parameter]:
-    """The options of the data set and of the partition, if one is named."""
-    name = settings.get("data.name", Data().name)
-    if name not in DATASETS:
-        raise unknown("data set", str(name), DATASETS)
-    partition = settings.get("data.partition")
-    if partition is not None and partition not in PARTITIONS:
-        raise unknown("partition", str(partition), PARTITIONS)
-    rule = PARTITIONS[partition].options if partition else {}
-    return {**DATASETS[name].options, **rule}
-
-
 def validated(values: Values, source: Mapping[str, str]) -> Config:
-    nested: dict[str, dict[str, Any]] = {}
+    nested: dict[str, Values] = {}
     for key, value in values.items():
         section, _, name = key.partition(".")
         nested.setdefault(section, {})[name] = value
@@ -324,7 +336,7 @@ def validated(values: Values, source: Mapping[str, str]) -> Config:
 
 
 def type_name(annotation: Any) -> str:
-    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", type(None): "none"}
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", NoneType: "none"}
     options = [names.get(option, "lists of client numbers") for option in get_args(annotation) or [annotation]]
     return " or ".join(dict.fromkeys(options))
 
@@ -332,12 +344,13 @@ def type_name(annotation: Any) -> str:
 def to_toml(resolved: Resolved) -> str:
     """The resolved configuration as a TOML file that gives it back, each value with its source as a comment."""
     lines: list[str] = []
-    defaults = option_defaults(flat(resolved.config))
+    values = flat(resolved.config)
+    defaults = option_defaults(values)
     for section in SECTIONS:
         lines.append(f"[{section}]")
         for key, where in resolved.source.items():
             if key.startswith(f"{section}."):
-                value, name = resolved.value(key), key.partition(".")[2]
+                value, name = values[key], key.partition(".")[2]
                 unset = value is None and defaults.get(key) is None
                 text = f"# {name} = none" if unset else f"{name} = {toml_value('none' if value is None else value)}"
                 lines.append(f"{text.ljust(40)}  # {where}")

@@ -1,13 +1,14 @@
-"""Algorithms by name: ours, or a class in a user's file, `my.py:MyAlgo`, with the same rights."""
+"""Classes by name: our algorithms, and a user's algorithms and callbacks, `my.py:MyAlgo`, with the same rights."""
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.util
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from driftless.algorithm import Algorithm
 from driftless.algorithms import ALGORITHMS
@@ -16,15 +17,25 @@ from driftless.errors import InputError, unknown
 Base = TypeVar("Base")
 
 
+def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
+    try:
+        return algorithm_class(name)(**options)
+    except TypeError as error:
+        raise InputError(
+            f"algorithm '{name}' cannot be made: {error}; give a value to each option that has no default."
+        ) from error
+
+
 def algorithm_class(name: str) -> type[Algorithm]:
     if name in ALGORITHMS:
         return ALGORITHMS[name]
-    file, colon, cls = name.rpartition(":")
-    if colon and file.endswith(".py"):
-        return from_file(Path(file), cls)
     if name.endswith(".py"):
         raise InputError(f"'{name}' is a file; write which class of it is meant: algorithm={name}:CLASS.")
-    raise unknown("algorithm", name, ALGORITHMS)
+    if ".py:" not in name:
+        raise unknown("algorithm", name, ALGORITHMS)
+    cls = class_in_file(name, Algorithm, "algorithm=FILE.py:CLASS")
+    check_dataclass(name, cls)
+    return cls
 
 
 def absolute_name(name: str) -> str:
@@ -33,27 +44,25 @@ def absolute_name(name: str) -> str:
     return f"{Path(file).resolve()}:{cls}" if colon and file.endswith(".py") else name
 
 
-def from_file(path: Path, name: str) -> type[Algorithm]:
-    found = classes_in(path, Algorithm, "algorithm=FILE.py:CLASS")
+def class_in_file(text: str, base: type[Base], usage: str) -> type[Base]:
+    """`my.py:MyClass`, a subclass of `base`; `usage` is how it is given, for errors."""
+    file, _, name = text.rpartition(":")
+    if not file.endswith(".py"):
+        raise InputError(f"'{text}' is not of the form FILE.py:CLASS; write {usage}.")
+    if not Path(file).is_file():
+        raise InputError(f"there is no file '{file}'; {usage} needs the path of a Python file.")
+    classes = {key: value for key, value in vars(module_of(Path(file))).items() if isinstance(value, type)}
+    found = {key: cls for key, cls in classes.items() if issubclass(cls, base) and cls is not base}
     if name not in found:
-        raise unknown(f"algorithm class of {path}", name, found)
-    check_dataclass(path, found[name])
+        raise unknown(f"{base.__name__.lower()} class of {file}", name, found)
     return found[name]
 
 
-def classes_in(path: Path, base: type[Base], usage: str) -> dict[str, type[Base]]:
-    """The subclasses of `base` in a user's file, by name."""
-    if not path.is_file():
-        raise InputError(f"there is no file '{path}'; {usage} needs the path of a Python file.")
-    classes = {key: value for key, value in vars(module_of(path)).items() if isinstance(value, type)}
-    return {key: cls for key, cls in classes.items() if issubclass(cls, base) and cls is not base}
-
-
-def check_dataclass(path: Path, cls: type[Algorithm]) -> None:
+def check_dataclass(name: str, cls: type[Algorithm]) -> None:
     known = {field.name for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else None
     own = {key for key, kind in vars(cls).get("__annotations__", {}).items() if "ClassVar" not in str(kind)}
     if known is None or not own <= known:
-        raise InputError(f"class {cls.__name__} of '{path}' is not a dataclass; put @dataclass(frozen=True) above it.")
+        raise InputError(f"the class '{name}' is not a dataclass; put @dataclass(frozen=True) above it.")
 
 
 _modules: dict[tuple[Path, int], ModuleType] = {}

@@ -11,7 +11,7 @@ from torch import nn
 
 from driftless.algorithm import Algorithm
 from driftless.algorithms import ALGORITHMS
-from driftless.config.user_code import algorithm_class
+from driftless.config.user_code import make_algorithm
 from driftless.cost.counting import Example
 from driftless.cost.measure import BATCH_SIZE, STEPS, Amounts, Cost, measure
 from driftless.data import load
@@ -30,7 +30,7 @@ def cost_table(
     dtype: torch.dtype = torch.float32,
 ) -> list[Cost]:
     """The cost of each algorithm, by name with its defaults or as given; all that there are, if none is named."""
-    chosen = algorithms if isinstance(algorithms, Mapping) else {name: by_name(name) for name in algorithms}
+    chosen = algorithms if isinstance(algorithms, Mapping) else {name: make_algorithm(name, {}) for name in algorithms}
     if not chosen:
         chosen = {name: cls() for name, cls in ALGORITHMS.items()}
     federation = load(data)
@@ -48,13 +48,6 @@ def measured(name: str, algorithm: Algorithm, module: nn.Module, example: Exampl
             f"algorithm '{name}' cannot be run on tensors without values: {error}. Its methods must not look at values "
             "(.item(), .numpy(), if), nor make tensors on a device of their own: use x.new_zeros(...)."
         ) from error
-
-
-def by_name(name: str) -> Algorithm:
-    try:
-        return algorithm_class(name)()
-    except TypeError as error:
-        raise InputError(f"algorithm '{name}' cannot be made: {error}; give its hyper-parameters defaults.") from error
 
 
 def as_rows(costs: Iterable[Cost]) -> list[dict[str, Any]]:

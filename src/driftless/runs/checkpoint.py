@@ -26,7 +26,7 @@ from torch import Tensor
 
 from driftless.engine.clients import ClientStore
 from driftless.engine.state import State
-from driftless.engine.tree import leaves, map_leaves, named_leaves, with_leaves
+from driftless.engine.tree import leaves, named_leaves, with_leaves
 from driftless.errors import InputError
 from driftless.runs.files import write_atomically
 
@@ -201,5 +201,5 @@ def filled(state: State, tensors: dict[str, Tensor]) -> State:
         )
     if state.models is not None:
         state.models.moved = tensors["moved"]
-    server = with_leaves(map_leaves(lambda leaf: leaf, state.server), [tensors[name] for name in names])
+    server = with_leaves(state.server, [tensors[name] for name in names])
     return replace(state, server=server, aggregate=tensors["aggregate"])

@@ -60,24 +60,12 @@ class StoredRun:
         return read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
 
     @property
-    def algorithm(self) -> str:
-        return self.config.algorithm.name
-
-    @property
     def seed(self) -> int:
         return self.config.run.seed
 
 
 def is_run(path: Path) -> bool:
     return (path / CONFIG).is_file() and (path / METRICS).is_file()
-
-
-def read_run(path: Path) -> StoredRun:
-    if not is_run(path):
-        raise InputError(
-            f"'{path}' is not a run directory (no {CONFIG} and {METRICS} in it); give one that a run made."
-        )
-    return StoredRun(path)
 
 
 def find_runs(paths: Iterable[Path]) -> list[StoredRun]:
@@ -116,14 +104,12 @@ def refuse_existing(directory: Path) -> None:
                 "Choose another output."
             )
         return
-    if StoredRun(directory).result is not None:
-        raise InputError(
-            f"'{directory}' holds a finished run; look at it with: {command('report', directory)}. To run again, "
-            "choose another output, or add --again, which keeps the old run under another name."
-        )
+    state, name = "a finished run; look at it", "report"
+    if StoredRun(directory).result is None:
+        state, name = "a run that has not ended; continue it", "resume"
     raise InputError(
-        f"'{directory}' holds a run that has not ended; continue it with: {command('resume', directory)}. To start "
-        "anew, choose another output, or add --again, which keeps the old run under another name."
+        f"'{directory}' holds {state} with: {command(name, directory)}. To run again, choose another output, or add "
+        "--again, which keeps the old run under another name."
     )
 
 

@@ -1,4 +1,4 @@
-"""environment.json: what a reader needs to judge, and to repeat, the numbers of a run."""
+"""environment.json and federation.json: what a reader needs to judge, and to repeat, the numbers of a run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,19 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
+
+from driftless.data.federation import Federation
 
 LISTED = ("numpy", "safetensors")
 ENGINE = 2
 """Raised when the same settings give other bits than before: runs of another number are not resumed."""
+MOST_SIZES = 1000
+MOST_CLIENTS, MOST_CLASSES = 100, 100
+"""Whose labels are counted, and which labels: federation.json stays small for a million clients."""
+QUANTILES = (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
 
 
 def environment(threads: int) -> dict[str, Any]:
@@ -69,3 +77,22 @@ def cpu_name() -> str:
     except OSError:
         return platform.processor()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def federation_summary(federation: Federation) -> dict[str, Any]:
+    """How the data were divided. `sizes` are those of the first clients, `labels` counts per class of the first."""
+    sizes, classes = federation.sizes, federation.classes
+    first = range(min(MOST_CLIENTS, federation.clients))
+    return {
+        "clients": federation.clients,
+        "examples": len(federation.inputs),
+        "sizes": sizes[:MOST_SIZES].tolist(),
+        "size_quantiles": {f"{q:g}": float(np.quantile(sizes, q)) for q in QUANTILES},
+        "labels": None if classes is None else [label_counts(federation.client(i)[1], classes) for i in first],
+        "classes": classes,
+        "validation_clients": federation.validation.clients if federation.validation else 0,
+    }
+
+
+def label_counts(labels: Tensor, classes: int) -> list[int]:
+    return torch.bincount(labels.flatten(), minlength=classes)[:MOST_CLASSES].tolist()

@@ -7,11 +7,11 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing.connection import wait
+from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
@@ -146,16 +146,13 @@ def interrupts_blocked() -> Generator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def _wait(futures: list[Future[None]], tick: Tick) -> None:
+def _wait(futures: Iterable[Future[None]], tick: Tick) -> None:
     """Until all are done; the first error is raised at once."""
-    while not all(future.done() for future in futures):
+    while futures:
+        done, futures = wait(futures, timeout=0.1)
+        for future in done:
+            future.result()
         tick()
-        time.sleep(0.1)
-        for future in futures:
-            if future.done():
-                future.result()
-    for future in futures:
-        future.result()
 
 
 _shared: Shared | None = None  # of this process, if it was started by _in_processes
@@ -171,7 +168,7 @@ def _end_with_parent() -> None:
     """A process whose parent was killed would wait for work for ever. Its run is resumed like any killed one."""
     parent = multiprocessing.parent_process()
     assert parent is not None
-    wait([parent.sentinel])
+    connection.wait([parent.sentinel])
     os._exit(1)
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from driftless.config.build import simulation_of
 from driftless.config.resolution import Config, Resolved, resolve, to_toml, with_values
-from driftless.data.federation import Federation
 from driftless.engine.history import Event, Record
 from driftless.engine.simulation import Simulation, play
 from driftless.engine.state import State
@@ -35,12 +34,12 @@ from driftless.runs.directory import (
     is_run,
     refuse_existing,
 )
-from driftless.runs.environment import ENGINE, differences, environment
-from driftless.runs.federation import federation_summary
+from driftless.runs.environment import ENGINE, differences, environment, federation_summary
 from driftless.runs.files import Lines, read_lines, write_atomically, write_json
 from driftless.runs.lock import locked
-from driftless.runs.stopping import Row, stop_reason
 
+Row = dict[str, Any]
+"""A line of metrics.jsonl."""
 DECIDED = "decided at the start"
 """The source of a setting that was left open and was decided by the rules of the engine."""
 
@@ -66,7 +65,7 @@ def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (
     with locked(directory):
         refuse_existing(directory)
         write_json(directory / ENVIRONMENT, environment(resolved.config.engine.threads))
-        write_federation(directory, simulation.federation)
+        write_json(directory / FEDERATION, federation_summary(simulation.federation), indent=None)
         (directory / METRICS).touch()
         write_atomically(directory / CONFIG, to_toml(resolved).encode())
         return Session(directory, resolved.config, simulation, tuple(callbacks)).run(simulation.init(), {})
@@ -77,10 +76,11 @@ def resume(
     callbacks: Iterable[Callback] = (),
     on_damaged: Callable[[str], object] = lambda problem: None,
     workers: int | None = None,
-) -> tuple[StoredRun, list[str]]:
-    """Continue an interrupted run to the same bits; returns it and what was wrong with damaged checkpoints.
+) -> StoredRun:
+    """Continue an interrupted run to the same bits.
 
-    `on_damaged` is called with each of those before the first round. `workers`: another number of processes.
+    `on_damaged` is told, before the first round, what is wrong with a checkpoint that could not be used. `workers`:
+    another number of processes.
     """
     if not is_run(directory):
         raise InputError(f"'{directory}' is not a run directory; give one that `driftless run` made.")
@@ -94,15 +94,13 @@ def resume(
         config = with_workers(resolve(directory / CONFIG, []).config, workers)
         simulation = simulation_of(without_weights(directory, config))
         simulation = replace(simulation, notices=simulation.notices + differences(recorded))
-        if not (directory / FEDERATION).exists():
-            write_federation(directory, simulation.federation)
         session = Session(directory, config, simulation, tuple(callbacks))
         loaded = session.checkpoints.load(simulation.init())
         if loaded is None:
-            return session.run(simulation.init(), {}), []
+            return session.run(simulation.init(), {})
         for problem in loaded.damaged:
             on_damaged(problem)
-        return session.run(loaded.state, loaded.positions), loaded.damaged
+        return session.run(loaded.state, loaded.positions)
 
 
 def start_or_resume(directory: Path, callbacks: Iterable[Callback] = (), resolved: Resolved | None = None) -> StoredRun:
@@ -110,11 +108,7 @@ def start_or_resume(directory: Path, callbacks: Iterable[Callback] = (), resolve
     if not is_run(directory):
         return start(resolved or resolve(directory / PLANNED, []), directory, callbacks)
     stored = StoredRun(directory)
-    return stored if stored.result is not None else resume(directory, callbacks)[0]
-
-
-def write_federation(directory: Path, federation: Federation) -> None:
-    write_json(directory / FEDERATION, federation_summary(federation), indent=None)
+    return stored if stored.result is not None else resume(directory, callbacks)
 
 
 def refuse_other_engine(directory: Path, recorded: dict[str, Any]) -> None:
@@ -214,9 +208,26 @@ class Session:
         return next((reason for reason in reasons if reason), None)
 
     def _report(self, event: Event, events: Lines) -> None:
-        events.write(as_json(event))
+        events.write(event._asdict())
         for callback in self.callbacks:
             callback.on_event(event)
+
+
+def stop_reason(config: Config, rows: list[Row]) -> str | None:
+    """Why the run should stop now, from its rows alone, so that a resumed run decides the same."""
+    run = config.run
+    if not run.stop_at_target and run.patience is None:
+        return None
+    measured = [row["test_accuracy"] for row in rows if "test_accuracy" in row]
+    if not measured or "test_accuracy" not in rows[-1]:
+        return None
+    if run.stop_at_target and run.target is not None and measured[-1] >= run.target:
+        return f"test accuracy {measured[-1]:.4f} reached the target {run.target:g}"
+    if run.patience is not None and len(measured) > run.patience:
+        best_before = max(measured[: -run.patience])
+        if max(measured[-run.patience :]) <= best_before:
+            return f"no better test accuracy than {best_before:.4f} in the last {run.patience} evaluations"
+    return None
 
 
 def result_of(status: str, reason: str | None, rows: list[Row]) -> dict[str, Any]:
@@ -237,16 +248,11 @@ def result_of(status: str, reason: str | None, rows: list[Row]) -> dict[str, Any
     }
 
 
-def as_json(event: Event) -> dict[str, Any]:
-    return {"round": event.round, "what": event.what, "clients": list(event.clients)}
-
-
 def with_decisions(resolved: Resolved, simulation: Simulation) -> Resolved:
     """What was left open, as it was decided for this run, so that a resumed run decides nothing again."""
     decided = {f"engine.{name}": value for name, value in simulation.resolved_engine.items()}
     decided["run.evaluate_every"] = simulation.evaluate_every
-    changed = {key: value for key, value in decided.items() if resolved.value(key) != value}
-    return with_values(resolved, changed, DECIDED)
+    return with_values(resolved, decided, DECIDED)
 
 
 def fingerprint(config: Config) -> str:

@@ -7,7 +7,6 @@ more. A resumed run is continued in the tracker too, without a round that is the
 from __future__ import annotations
 
 import importlib
-import json
 import logging
 import os
 import time
@@ -18,16 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from driftless.config.resolution import Config, flat
-from driftless.config.user_code import classes_in
+from driftless.config.user_code import class_in_file
 from driftless.engine.history import Event, Record
 from driftless.errors import InputError, unknown
 from driftless.runs.callbacks import Callback
-from driftless.runs.directory import ENVIRONMENT
-from driftless.runs.files import write_json
+from driftless.runs.directory import StoredRun
+from driftless.runs.files import read_json, write_json
 
 LONGEST_PARAMETER = 500
 """Characters of a setting that MLflow is given; a list of cohorts can be longer than its databases allow."""
-PARAMETERS_AT_ONCE = 100
 STATUS = {"finished": "FINISHED", "stopped": "FINISHED", "diverged": "FAILED"}
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",  # tracking a run reports nothing about its user
@@ -142,7 +140,7 @@ class MLflow(Tracker):
     def _continue(self, directory: Path, uri: str) -> bool:
         """Continue the run that this directory began in this store."""
         file = directory / "mlflow.json"
-        stored = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+        stored = read_json(file) if file.exists() else {}
         if stored.get("store") != self._name(uri):
             return False
         self._run = stored["run"]
@@ -156,10 +154,9 @@ class MLflow(Tracker):
         name = folder.name if directory else f"{config.data.name}-{config.algorithm.name}"
         run = self._client.create_run(self._experiment_id(folder), run_name=name, tags=tags(directory))
         self._run, self._logged = run.info.run_id, 0
-        entities = importlib.import_module("mlflow.entities")
-        params = [entities.Param(key, str(value)[:LONGEST_PARAMETER]) for key, value in settings(config).items()]
-        for first in range(0, len(params), PARAMETERS_AT_ONCE):
-            self._client.log_batch(self._run, params=params[first : first + PARAMETERS_AT_ONCE])
+        given = settings(config).items()
+        params = [self._module.entities.Param(key, str(value)[:LONGEST_PARAMETER]) for key, value in given]
+        self._client.log_batch(self._run, params=params)
         if directory is not None:
             write_json(directory / "mlflow.json", {"store": self._name(uri), "run": self._run})
 
@@ -178,8 +175,8 @@ class MLflow(Tracker):
     def round(self, record: Record) -> None:
         if record.round <= self._logged:
             return
-        entities, now = importlib.import_module("mlflow.entities"), int(time.time() * 1000)
-        metrics = [entities.Metric(name, value, now, record.round) for name, value in numbers(record.metrics).items()]
+        Metric, now = self._module.entities.Metric, int(time.time() * 1000)
+        metrics = [Metric(name, value, now, record.round) for name, value in numbers(record.metrics).items()]
         self._client.log_batch(self._run, metrics=metrics)
 
     def event(self, event: Event) -> None:
@@ -215,16 +212,11 @@ def import_extra(module: str, extra: str) -> Any:
 
 def callback_from_file(text: str) -> Callback:
     """An instance of a user's class, `my.py:MyCallback`, for `--callback`. Its errors are not caught: they are bugs."""
-    file, colon, name = text.rpartition(":")
-    if not colon or not file.endswith(".py"):
-        raise InputError(f"'{text}' is not of the form FILE.py:CLASS; write for example --callback my.py:MyCallback.")
-    found = classes_in(Path(file), Callback, "--callback FILE.py:CLASS")
-    if name not in found:
-        raise unknown(f"callback class of {file}", name, found)
+    cls = class_in_file(text, Callback, "--callback FILE.py:CLASS")
     try:
-        return found[name]()
+        return cls()
     except TypeError as error:
-        raise InputError(f"class {name} of '{file}' must be made without arguments: {error}.") from error
+        raise InputError(f"the class '{text}' must be made without arguments: {error}.") from error
 
 
 def settings(config: Config) -> dict[str, Any]:
@@ -237,14 +229,14 @@ def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
 
 
 def tags(directory: Path | None) -> dict[str, str]:
-    file = directory / ENVIRONMENT if directory else None
-    stored = json.loads(file.read_text(encoding="utf-8")) if file and file.exists() else {}
-    found = {"driftless.version": metadata.version("driftless"), "driftless.commit": stored.get("commit")}
+    commit = StoredRun(directory).environment.get("commit") if directory else None
+    found = {"driftless.version": metadata.version("driftless"), "driftless.commit": commit}
     return {key: str(value) for key, value in found.items() if value}
 
 
-def event_text(event: Event) -> str:
-    clients = ", ".join(map(str, event.clients[:20])) + (", ..." if len(event.clients) > 20 else "")
+def event_text(event: Event, most: int = 20) -> str:
+    """With the first few clients."""
+    clients = ", ".join(map(str, event.clients[:most])) + (", ..." if len(event.clients) > most else "")
     return event.what + (f" (clients {clients})" if clients else "")
 
 

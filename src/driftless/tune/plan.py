@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import uuid
 from collections.abc import Iterable, Mapping
@@ -10,23 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from driftless.config.build import algorithm_of, local_of, simulation_of
-from driftless.config.resolution import (
-    Config,
-    Resolved,
-    Values,
-    combine,
-    flat,
-    flatten,
-    parse_overrides,
-    parse_value,
-    read_toml,
-    resolve,
-    to_toml,
-    with_values,
-)
+from driftless.config.command import command_options
+from driftless.config.resolution import Config, Resolved, combine, flat, parse_overrides, resolve, to_toml, with_values
 from driftless.config.sections import Section
 from driftless.engine.batches import check_steps
 from driftless.engine.local import check_agreement
@@ -34,7 +23,7 @@ from driftless.engine.simulation import Simulation
 from driftless.errors import InputError, unknown
 from driftless.runs.directory import PLANNED, command
 from driftless.runs.files import read_json, write_atomically, write_json
-from driftless.tune.space import Space, default_space, grid_size, parse_space
+from driftless.tune.space import Space, default_space, grid, parse_space
 
 STUDY, CLAIM = "study.json", ".claim"
 SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("median", "none")
@@ -99,18 +88,16 @@ class Plan:
 def plan(file: Path | None, overrides: Iterable[str]) -> Plan:
     """Resolve and check the search before anything runs; `trials=20` and `space.local.lr=[0.1,0.2]` are overrides."""
     require_optuna()
-    table = read_toml(file) if file else {}
-    own, run_overrides = split_own(overrides)
-    options = tune_options(merged(as_table(table.pop("tune", {}), file), own), file)
-    table.pop("compare", None)  # a file may describe both
-    from_file = flatten(file, table) if file else {}
-    given = parse_overrides(run_overrides, from_file)
+    options, from_file, run_overrides = command_options(Tune, "tune", file, overrides)
+    for name, given, allowed in (("sampler", options.sampler, SAMPLERS), ("pruner", options.pruner, PRUNERS)):
+        if given not in allowed:
+            raise unknown(name, given, allowed)
     # One process each: several trials side by side are faster than one trial in several processes.
     base = combine(
         [
             ("the search", {"engine.workers": 1, "run.evaluate_every": 1}),
             (str(file), from_file),
-            ("command line", given),
+            ("command line", parse_overrides(run_overrides, from_file)),
         ]
     )
     output = base.config.run.output
@@ -118,7 +105,8 @@ def plan(file: Path | None, overrides: Iterable[str]) -> Plan:
     check_stopping(base.config)
     base, notes = hold_out(base)
     simulation = checked(base.config, notes)
-    space = parse_space(options.space, values_of(base)) if options.space else default_space(values_of(base))
+    settings = flat(base.config)
+    space = parse_space(options.space, settings) if options.space else default_space(settings)
     check_ends(base, space, simulation)
     objective = "validation_loss" if simulation.federation.classes is None else "validation_accuracy"
     title = (
@@ -135,51 +123,6 @@ def require_optuna() -> None:
         import optuna  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ModuleNotFoundError:
         raise InputError("driftless tune needs Optuna, which is not installed: pip install driftless[tune]") from None
-
-
-def split_own(overrides: Iterable[str]) -> tuple[dict[str, Any], list[str]]:
-    """`trials=20` and `space.local.lr=[...]` belong to the search, with or without `tune.`; the rest to its runs."""
-    own: dict[str, Any] = {"space": {}}
-    rest: list[str] = []
-    for text in overrides:
-        key, _, value = text.partition("=")
-        short = key.strip().removeprefix("tune.")
-        into, name = (own["space"], short.removeprefix("space.")) if short.startswith("space.") else (own, short)
-        if into is own and name not in set(Tune.model_fields) - {"space"} and not key.startswith("tune."):
-            rest.append(text)
-        elif name in into:
-            raise InputError(f"'{short}' is given twice on the command line; give it once.")
-        else:
-            into[name] = value.strip() if name == "pruner" else parse_value(value.strip())  # "none" is a pruner
-    return own, rest
-
-
-def as_table(table: Any, file: Path | None) -> dict[str, Any]:
-    if not isinstance(table, dict) or not isinstance(table.get("space", {}), dict):
-        raise InputError(f"'tune' and 'tune.space' of {file} must be tables: write [tune] and its keys below it.")
-    return table
-
-
-def merged(table: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The command line wins, dimension by dimension."""
-    return {**table, **own, "space": {**table.get("space", {}), **own["space"]}}
-
-
-def tune_options(table: dict[str, Any], file: Path | None) -> Tune:
-    for key in table:
-        if key not in Tune.model_fields:
-            raise unknown("key of section 'tune'", key, Tune.model_fields)
-    try:
-        options = Tune.model_validate(table)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise InputError(f"tune.{key} is {first['input']!r}: {first['msg'].lower()}; correct it.") from None
-    if options.sampler not in SAMPLERS:
-        raise unknown("sampler", options.sampler, SAMPLERS)
-    if options.pruner not in PRUNERS:
-        raise unknown("pruner", options.pruner, PRUNERS)
-    return options
 
 
 def check_stopping(config: Config) -> None:
@@ -211,27 +154,14 @@ def checked(config: Config, notes: list[str]) -> Simulation:
         raise InputError(" ".join([str(error), *notes])) from None
 
 
-def values_of(resolved: Resolved) -> Values:
-    return {key: resolved.value(key) for key in resolved.source}
-
-
 def number_of_trials(options: Tune, space: Space) -> tuple[int, list[str]]:
     if options.sampler != "grid":
         return options.trials or DEFAULT_TRIALS, []
-    points = grid_size(space)
+    points = math.prod(map(len, grid(space).values()))
     asked = options.trials or points
     if asked < points:
         return asked, [f"the grid has {points} points, of which trials={asked} are tried, in random order."]
     return points, [f"the grid has {points} points, each is tried once."] if asked > points else []
-
-
-def trial_config(base: Resolved, params: Mapping[str, Any], where: str) -> Resolved:
-    try:
-        return with_values(base, dict(params), where)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"][:2]))
-        raise InputError(f"space.{key} holds {first['input']!r}: {first['msg'].lower()}; correct it.") from None
 
 
 def check_ends(base: Resolved, space: Space, simulation: Simulation) -> None:
@@ -239,7 +169,7 @@ def check_ends(base: Resolved, space: Space, simulation: Simulation) -> None:
     for key, dim in space.items():
         for value in dim.ends():
             try:
-                config = trial_config(base, {key: value}, "the search").config
+                config = with_values(base, {key: value}, "the search").config
                 if key.startswith(("algorithm.", "local.")):
                     check_agreement(algorithm_of(config), local_of(config))
                     check_steps(local_of(config), simulation.federation.sizes)
@@ -253,7 +183,7 @@ def identity(plan: Plan) -> dict[str, Any]:
     """What makes it this search and no other, as JSON gives it back. The number of trials does not."""
     options = plan.options.model_dump(exclude={"trials", "storage", "study", "space"})
     space = {f"space.{key}": dim.as_toml() for key, dim in plan.space.items()}
-    return json.loads(json.dumps({**values_of(plan.base), **{f"tune.{k}": v for k, v in options.items()}, **space}))
+    return json.loads(json.dumps({**flat(plan.base.config), **{f"tune.{k}": v for k, v in options.items()}, **space}))
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
@@ -285,12 +215,13 @@ def write_plan(plan: Plan, folder: Path) -> None:
 
 def read_plan(folder: Path) -> Plan:
     """The plan of a study's folder, to continue it."""
+    require_optuna()
     if not is_study(folder):
         raise InputError(f"'{folder}' holds no search; give a folder that `driftless tune` made.")
     stored = read_json(folder / STUDY)
     base = Resolved(resolve(folder / PLANNED, []).config, stored["source"])
     options = Tune(**stored["options"], storage=stored["storage"])
-    space = parse_space(stored["space"], values_of(base))
+    space = parse_space(stored["space"], flat(base.config))
     return Plan(
         base, space, options, stored["trials"], stored["objective"], stored["title"], (), str(folder), stored["name"],
         stored["place"],

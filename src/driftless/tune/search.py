@@ -16,11 +16,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.table import Table
 
-from driftless.config.resolution import to_toml, with_values
+from driftless.config.resolution import flat, to_toml, with_values
 from driftless.engine.history import Record
 from driftless.errors import InputError
 from driftless.runs.callbacks import Callback
@@ -28,13 +28,20 @@ from driftless.runs.directory import StoredRun, is_run
 from driftless.runs.files import write_atomically
 from driftless.runs.jobs import CountRounds, Shared, Tick, run_jobs
 from driftless.runs.run import start_or_resume
-from driftless.tune.plan import Plan, is_study, plan, plan_of_folder, read_plan, trial_config, write_plan
+from driftless.tune.plan import Plan, plan, plan_of_folder, read_plan, write_plan
 from driftless.tune.space import Value
+from driftless.tune.study import (
+    Claim,
+    TrialResult,
+    claim_trial,
+    folder_lock,
+    open_study,
+    record_result,
+    should_prune,
+    trial_results,
+)
 
-if TYPE_CHECKING:  # Optuna is an extra: study.py is imported when a search begins
-    from driftless.tune.study import Claim, TrialResult
-
-__all__ = ["Outcome", "Plan", "as_json", "execute", "is_study", "plan", "read_plan", "rich_table"]
+__all__ = ["Outcome", "Plan", "as_json", "execute", "plan", "read_plan", "rich_table"]
 
 BEST = "best.toml"
 PRUNED = "pruned: "
@@ -64,9 +71,10 @@ class Outcome:
 
 
 def execute(plan: Plan, folder: Path, progress: Progress, jobs: int | None = None) -> Outcome:
-    """Run the trials that are missing. Ctrl-C saves and stops; the same call, or a kill and the same call, goes on."""
-    from driftless.tune.study import folder_lock, open_study, trial_results
+    """Run the trials that are missing and write the best settings into best.toml.
 
+    Ctrl-C saves and stops; after it, or after a kill, the same call goes on.
+    """
     with folder_lock(folder):
         plan = plan_of_folder(plan, folder)
         trials = trial_results(open_study(plan, folder), plan)
@@ -75,13 +83,6 @@ def execute(plan: Plan, folder: Path, progress: Progress, jobs: int | None = Non
     shared = SharedSearch((plan.trials - missing) * plan.rounds_of_trial, best_of(trials))
     workers = max(1, min(jobs or os.cpu_count() or 1, missing))
     run_jobs(run_trials, [(plan, folder)] * workers, workers, shared, lambda: shared.show(progress))
-    return read_outcome(plan, folder)
-
-
-def read_outcome(plan: Plan, folder: Path) -> Outcome:
-    """Read the study and write the best settings into best.toml."""
-    from driftless.tune.study import folder_lock, open_study, trial_results
-
     with folder_lock(folder):
         trials = trial_results(open_study(plan, folder), plan)
         outcome = Outcome(folder, plan, trials, best_of(trials))
@@ -115,8 +116,6 @@ class SharedSearch(Shared):
 
 def run_trials(shared: SharedSearch, tick: Tick, plan: Plan, folder: Path) -> None:
     """A job: trial after trial, as long as one is missing."""
-    from driftless.tune.study import claim_trial, folder_lock, open_study, record_result
-
     with folder_lock(folder):
         study = open_study(plan, folder)
     while not shared.stopping and (claim := claim_trial(study, plan, folder)) is not None:
@@ -141,7 +140,7 @@ def run_trial(plan: Plan, claim: Claim, counted: Callback) -> tuple[float | None
         pruning = [Pruning(plan, claim)] if seed == plan.seeds[0] and plan.options.pruner != "none" else []
         settings = {**claim.params, "run.seed": seed}
         check_same(path, settings)
-        resolved = trial_config(plan.base, settings, f"trial {claim.trial.number}")
+        resolved = with_values(plan.base, settings, f"trial {claim.trial.number}")
         stored = start_or_resume(path, [counted, *pruning], resolved)
         result = stored.result or {}
         rounds += result["rounds"]
@@ -155,10 +154,9 @@ def run_trial(plan: Plan, claim: Claim, counted: Callback) -> tuple[float | None
 
 def check_same(path: Path, settings: Mapping[str, Any]) -> None:
     """A run that is there already must be this trial's: it may be left from a study whose database was deleted."""
-    config = StoredRun(path).config if is_run(path) else None
-    for key, here in settings.items() if config else ():
-        section, _, name = key.partition(".")
-        there = getattr(getattr(config, section), name, None)
+    stored = flat(StoredRun(path).config) if is_run(path) else settings
+    for key, here in settings.items():
+        there = stored.get(key)
         if there != here:
             raise InputError(
                 f"'{path}' holds a run of another search: {key} is {there} there and {here} here; move it away, or "
@@ -192,8 +190,6 @@ class Pruning(Callback):
         self._claim = claim
 
     def on_round(self, record: Record) -> str | None:
-        from driftless.tune.study import should_prune
-
         value = validation(record.metrics, self._plan)
         if value is None or not should_prune(self._claim, value, record.round):
             return None
@@ -206,13 +202,12 @@ class Pruning(Callback):
 def best_toml(outcome: Outcome, best: TrialResult) -> str:
     """The configuration of the best trial, which `driftless run` repeats to the bit."""
     plan, where = outcome.plan, f"trial {best.number}"
-    resolved = trial_config(plan.base, best.params, where)
+    resolved = with_values(plan.base, {**best.params}, where)
     run = outcome.folder / f"trial-{best.number:04d}"
     run = run / f"seed-{plan.seeds[0]}" if plan.options.seeds > 1 else run
     if best.here and is_run(run):
-        chosen = {f"engine.{name}": value for name, value in StoredRun(run).config.engine}
-        changed = {key: value for key, value in chosen.items() if resolved.value(key) != value}
-        resolved = with_values(resolved, changed, where)
+        decided = {f"engine.{name}": value for name, value in StoredRun(run).config.engine}
+        resolved = with_values(resolved, decided, where)
     return header(outcome, best) + to_toml(resolved)
 
 

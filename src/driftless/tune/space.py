@@ -7,14 +7,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, get_args, get_type_hints
 
-from driftless.algorithm import Algorithm
-from driftless.config.resolution import SECTIONS, Values, full_key, known_keys, type_name
-from driftless.config.user_code import algorithm_class
+from driftless.config.resolution import SECTIONS, Values, algorithm_class_of, full_keys, known_keys, type_name
 from driftless.errors import InputError, unknown
 
 Value = bool | int | float | str
@@ -30,8 +27,7 @@ class Choices:
     def points(self) -> tuple[Value, ...]:
         return self.values
 
-    def ends(self) -> tuple[Value, ...]:
-        return self.values
+    ends = points
 
     def as_toml(self) -> list[Value]:
         return list(self.values)
@@ -89,8 +85,7 @@ tenth of the field's default to ten times it."""
 
 def default_space(settings: Values) -> Space:
     """The table above for one algorithm; also for a user's own, as far as its fields have these names."""
-    name = str(settings["algorithm.name"])
-    cls = algorithm_class(name)
+    name, cls = settings["algorithm.name"], algorithm_class_of(settings)
     table = {} if "lr" in cls.local_must_be else {"local.lr": DEFAULTS["local.lr"]}
     for field in fields(cls):  # pyright: ignore[reportArgumentType]
         entry = DEFAULTS.get(f"{name}.{field.name}", DEFAULTS.get(field.name))
@@ -106,29 +101,15 @@ def default_space(settings: Values) -> Space:
 def parse_space(table: Mapping[str, Any], settings: Values) -> Space:
     """Keys are those of the configuration, short ones too; `settings` has the algorithm."""
     space: Space = {}
-    for given, value in with_full_names(table).items():
-        key = searched_key(given, settings)
-        if key in space:
-            raise InputError(f"space.{key} is given twice; give it once.")
+    for key, value in full_keys(table, settings).items():
+        check_searched(key, settings)
         space[key] = dimension(key, value, kind_of(key, settings))
     if not space:
         raise InputError("the search space is empty; give a setting to search, e.g. space.local.lr=[0.03,0.1,0.3].")
     return space
 
 
-def with_full_names(table: Mapping[str, Any]) -> dict[str, Any]:
-    """`local.lr = [...]` without quotes is a nested table in TOML; both mean the same."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if key in SECTIONS and isinstance(value, dict):
-            found |= {f"{key}.{name}": inner for name, inner in value.items()}
-        else:
-            found[key] = value
-    return found
-
-
-def searched_key(given: str, settings: Values) -> str:
-    key = full_key(given, settings)
+def check_searched(key: str, settings: Values) -> None:
     section, _, name = key.partition(".")
     if section not in SEARCHED:
         raise InputError(
@@ -146,7 +127,6 @@ def searched_key(given: str, settings: Values) -> str:
             f"option of algorithm '{settings['algorithm.name']}'" if section == "algorithm" else f"key of '{section}'"
         )
         raise unknown(f"{what} in the search space:", name, allowed - {"name"})
-    return key
 
 
 def kind_of(key: str, settings: Values) -> type | None:
@@ -155,16 +135,12 @@ def kind_of(key: str, settings: Values) -> type | None:
     if name in SECTIONS[section].model_fields:
         annotation = SECTIONS[section].model_fields[name].annotation
     else:
-        annotation = hints_of(algorithm_class(str(settings["algorithm.name"]))).get(name)
+        try:
+            annotation = get_type_hints(algorithm_class_of(settings)).get(name)
+        except NameError:  # a user's class whose annotations name something it did not import
+            annotation = None
     options = get_args(annotation) or (annotation,)
     return next((kind for kind in (float, int, bool, str) if kind in options), None)
-
-
-def hints_of(cls: type[Algorithm]) -> dict[str, Any]:
-    try:
-        return get_type_hints(cls)
-    except NameError:  # a user's class whose annotations name something it did not import
-        return {}
 
 
 def dimension(key: str, value: Any, kind: type | None) -> Dimension:
@@ -225,7 +201,3 @@ def grid(space: Space) -> dict[str, tuple[Value, ...]]:
             )
         found[key] = points
     return found
-
-
-def grid_size(space: Space) -> int:
-    return math.prod(len(values) for values in grid(space).values())

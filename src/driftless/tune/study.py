@@ -1,7 +1,7 @@
 """The Optuna study of a search, which processes and machines share.
 
-The only module that imports Optuna; search.py imports it when a search begins. Trial n gets the same suggestion
-whichever process asks for it, and a trial whose process was killed is resumed as the same trial.
+Trial n gets the same suggestion whichever process asks for it, and a trial whose process was killed is resumed as the
+same trial. Only this module and search.py need Optuna, which is an extra; plan.py says so before they are imported.
 """
 
 from __future__ import annotations
@@ -98,11 +98,7 @@ def with_retries(make: Callable[[], optuna.Study], attempts: int = 5) -> optuna.
     for attempt in range(1, attempts):
         try:
             return make()
-        except (
-            sqlalchemy.exc.OperationalError,
-            sqlalchemy.exc.ProgrammingError,
-            sqlalchemy.exc.IntegrityError,
-        ) as error:
+        except sqlalchemy.exc.DatabaseError as error:
             if not re.search("already exists|duplicate|unique|locked", str(error), re.IGNORECASE):
                 raise
             time.sleep(0.2 * attempt)
