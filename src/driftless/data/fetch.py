@@ -112,6 +112,13 @@ def replacing(path: Path) -> Generator[Path]:
         Path(name).unlink(missing_ok=True)
 
 
+def not_writable(path: Path, error: OSError) -> InputError:
+    return InputError(
+        f"{path} cannot be written ({error.strerror or error}); "
+        "make room there, or set DRIFTLESS_CACHE to a folder that can be written."
+    )
+
+
 def _find(dataset: str, names: Sequence[str]) -> tuple[Path, str] | None:
     pairs = ((folder / name, name) for folder in _folders(dataset) for name in names)
     return next(((path, name) for path, name in pairs if path.is_file()), None)
@@ -244,10 +251,7 @@ def _download(dataset: str, file: RemoteFile) -> Path:
                     f"found {found}; it was thrown away. Try again later. {_remedy(dataset, [file])}"
                 )
     except OSError as error:
-        raise InputError(
-            f"{path} cannot be written ({error.strerror or error}); "
-            "make room there, or set DRIFTLESS_CACHE to a folder that can be written."
-        ) from error
+        raise not_writable(path, error) from error
     if file.sum is not None:
         _store_sum(path, file.sum)
     return path

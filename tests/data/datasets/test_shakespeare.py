@@ -11,7 +11,6 @@ import driftless
 from data import write_files as write
 from driftless.data.datasets import shakespeare
 from driftless.data.datasets.shakespeare import Alphabet
-from driftless.data.formats import leaf
 from driftless.errors import InputError
 
 HAMLET = "To be, or not to be, that is the question:\nWhether 'tis nobler in the mind to suffer"
@@ -127,7 +126,7 @@ def test_the_windows_of_leaf_are_taken_as_they_are(folder: Path):
 
 def test_of_a_single_file_of_leaf_the_test_windows_overlap_with_no_training_window(folder: Path):
     write.leaf(folder / "shakespeare.json", {"h": leaf_windows("".join(chr(256 + i) for i in range(1080)))})
-    windows, test = shakespeare._leaf_windows(leaf.require("shakespeare"))
+    windows, test = shakespeare._leaf_windows()
     assert (len(windows[0][1]), len(test[0][1])) == (720, 200)
     assert not set("".join(windows[0][1])) & set("".join(test[0][1]))
     write.leaf(folder / "shakespeare.json", {"short": leaf_windows(HAMLET + LEAR)})

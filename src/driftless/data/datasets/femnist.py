@@ -47,15 +47,15 @@ def is_here() -> bool:
 
 def _rows(source: str) -> tuple[UserRows, UserRows]:
     if source == "leaf" or (source == "auto" and leaf.are_here("femnist")):
-        return _from_leaf(leaf.require("femnist"))
-    files = PUBLISHED.locate()
-    return _from_tff(files.train), _from_tff(files.test)
+        return _from_leaf(*leaf.locate("femnist"))
+    train, test = PUBLISHED.locate()
+    return _from_tff(train), _from_tff(test)
 
 
-def _from_leaf(files: leaf.Files) -> tuple[UserRows, UserRows]:
-    if files.test is not None:
-        return _leaf_rows(files.train), _leaf_rows(files.test)
-    everything = list(_leaf_rows(files.train))
+def _from_leaf(train_path: Path, test_path: Path | None) -> tuple[UserRows, UserRows]:
+    if test_path is not None:
+        return _leaf_rows(train_path), _leaf_rows(test_path)
+    everything = list(_leaf_rows(train_path))
     for_test = [np.arange(len(labels)) % TEST_EVERY == TEST_EVERY - 1 for _, _, labels in everything]
     train = [(user, x[~rows], y[~rows]) for (user, x, y), rows in zip(everything, for_test, strict=True)]
     test = [(user, x[rows], y[rows]) for (user, x, y), rows in zip(everything, for_test, strict=True)]

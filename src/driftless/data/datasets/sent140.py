@@ -57,7 +57,7 @@ def load(
     check_choice("split", split, ("date", "random"))
     check_choice("source", source, ("auto", "leaf", "users"))
     if source == "leaf" or (source == "auto" and leaf.are_here("sent140")):
-        train, test = _from_leaf(leaf.require("sent140"), split)
+        train, test = _from_leaf(*leaf.locate("sent140"), split)
     else:
         train, test = _split_users(_from_users(fetch.obtain("sent140", USERS)), split)
     train, test = _keep_active(train, test, min_tweets)
@@ -122,13 +122,14 @@ def _from_users(path: Path) -> Iterator[Dated]:
         yield [(_date(date, where), (name, text, _label(label, where))) for date, text, label in rows]
 
 
-def _from_leaf(files: leaf.Files, split: str) -> tuple[list[Tweet], list[Tweet]]:
-    if files.test is None:
-        return _split_users(map(_dated, leaf.read_users(files.train)), split)
-    train, test = (
-        [tweet for user in leaf.read_users(path) for tweet in _tweets(user)] for path in (files.train, files.test)
-    )
-    return train, test
+def _from_leaf(train: Path, test: Path | None, split: str) -> tuple[list[Tweet], list[Tweet]]:
+    if test is None:
+        return _split_users(map(_dated, leaf.read_users(train)), split)
+    return [*_all_tweets(train)], [*_all_tweets(test)]
+
+
+def _all_tweets(path: Path) -> Iterator[Tweet]:
+    return (tweet for user in leaf.read_users(path) for tweet in _tweets(user))
 
 
 def _tweets(user: leaf.User) -> Iterator[Tweet]:

@@ -99,7 +99,7 @@ def load(
     alphabet = LEAF if targets == "next" else TFF
     source = _first_source() if source == "auto" else source
     if source == "leaf":
-        train, test = _from_leaf(leaf.require("shakespeare"), alphabet, length, targets, stride, min_characters)
+        train, test = _from_leaf(alphabet, length, targets, stride, min_characters)
     else:
         stride = stride or (STRIDE if targets == "next" else length)
         texts = (
@@ -167,10 +167,9 @@ def _texts_of_roles(targets: str, min_characters: int | None) -> tuple[Texts, Te
 
 
 def _texts_of_tff(targets: str, min_characters: int | None) -> tuple[Texts, Texts]:
-    found = PUBLISHED.locate()
     snippets = [
         {name: [snippet.decode() for snippet in values] for name, (values,) in part.clients("snippets")}
-        for part in (found.train, found.test)
+        for part in PUBLISHED.locate()
     ]
     sizes = {name: sum(len(s) for part in snippets for s in part.get(name, [])) for part in snippets for name in part}
     train, test = (
@@ -181,7 +180,7 @@ def _texts_of_tff(targets: str, min_characters: int | None) -> tuple[Texts, Text
 
 
 def _from_leaf(
-    files: leaf.Files, alphabet: Alphabet, length: int, targets: str, stride: int | None, min_characters: int | None
+    alphabet: Alphabet, length: int, targets: str, stride: int | None, min_characters: int | None
 ) -> tuple[UserExamples | None, UserExamples | None]:
     if min_characters is not None:
         raise InputError("min_characters has no use for LEAF's files, which hold windows and not texts; leave it out.")
@@ -189,7 +188,7 @@ def _from_leaf(
         raise InputError(f"LEAF's files hold windows of {LEAF_LENGTH} characters, got length={length}; use at most 80.")
     step = stride or (1 if targets == "next" else length)
     parts: list[UserExamples | None] = []
-    for rows in _leaf_windows(files):
+    for rows in _leaf_windows():
         kept = [(name, windows[::step]) for name, windows in rows]
         text = "".join(window[-length - 1 :] for _, windows in kept for window in windows)
         tokens = alphabet.encode(text).reshape(-1, length + 1)
@@ -198,15 +197,16 @@ def _from_leaf(
     return parts[0], parts[1]
 
 
-def _leaf_windows(files: leaf.Files) -> tuple[list[tuple[str, list[str]]], list[tuple[str, list[str]]]]:
+def _leaf_windows() -> tuple[list[tuple[str, list[str]]], list[tuple[str, list[str]]]]:
     """The windows with their labels, 81 characters each.
 
     Of a single file the last fifth of each user is for the test, and the windows before it that overlap with it are
     left out, as LEAF does; a user with too few windows for that only trains.
     """
-    train = [(user.name, _checked_windows(user)) for user in leaf.read_users(files.train)]
-    if files.test is not None:
-        return train, [(user.name, _checked_windows(user)) for user in leaf.read_users(files.test)]
+    train_path, test_path = leaf.locate("shakespeare")
+    train = [(user.name, _checked_windows(user)) for user in leaf.read_users(train_path)]
+    if test_path is not None:
+        return train, [(user.name, _checked_windows(user)) for user in leaf.read_users(test_path)]
     test: list[tuple[str, list[str]]] = []
     for i, (name, windows) in enumerate(train):
         cut = len(windows) - test_size(len(windows))

@@ -41,10 +41,10 @@ def load(
     check_text_options(words, length, max_examples_per_user, test_examples)
     if limit_users is not None:
         as_count("limit_users", limit_users, 1)
-    found = PUBLISHED.locate()
+    train_split, test_split = PUBLISHED.locate()
     most = max_examples_per_user
-    train = _sentences(found.train.clients("tokens", limit_users=limit_users, max_examples=most), length)
-    test = _sentences(found.test.clients("tokens", only={user for user, _ in train}, max_examples=most), length)
+    train = _sentences(train_split.clients("tokens", limit_users=limit_users, max_examples=most), length)
+    test = _sentences(test_split.clients("tokens", only={user for user, _ in train}, max_examples=most), length)
     counts = fetch.find("stackoverflow", WORD_COUNTS)
     if counts is None:
         vocabulary = most_frequent_words((sentence for _, sentence in train), words)
