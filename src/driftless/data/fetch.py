@@ -35,34 +35,26 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A published file; a checksum is given only where it is known for certain."""
+    """A published file.
+
+    The checksum is `sha256:...`, `md5:...` or, for gzip files that circulate in several compressions,
+    `unpacked-sha256:...` of the decompressed content. It is given only where it is known for certain.
+    """
 
     name: str  # also its name in DRIFTLESS_DATA
-    url: str | None  # None: it cannot be downloaded from here
-    sha256: str | None = None
-    md5: str | None = None
+    url: str | None = None  # None: it cannot be downloaded from here
+    checksum: str | None = None
     advice: str = ""  # how else to get it
-    unpacked: str | None = (
-        None  # sha256 of the decompressed content of a gzip file, for files that circulate in several compressions
-    )
-
-    @property
-    def sum(self) -> str | None:
-        """`sha256:...`; the strongest of several checksums."""
-        sums = (("unpacked-sha256", self.unpacked), ("sha256", self.sha256), ("md5", self.md5))
-        return next((f"{kind}:{value}" for kind, value in sums if value), None)
 
 
 def find(dataset: str, *names: str) -> Path | None:
     """The first of these files that exists in the user's folder, in the system's or in the cache."""
-    found = _find(dataset, names)
-    return None if found is None else found[0]
+    return next((path for folder in _folders(dataset) for name in names if (path := folder / name).is_file()), None)
 
 
 def find_folder(dataset: str, *names: str) -> Path | None:
     """The same for folders, such as one of images."""
-    folders = (folder / name for folder in _folders(dataset) for name in names)
-    return next((path for path in folders if path.is_dir()), None)
+    return next((path for folder in _folders(dataset) for name in names if (path := folder / name).is_dir()), None)
 
 
 def obtain(dataset: str, *files: RemoteFile) -> Path:
@@ -70,11 +62,11 @@ def obtain(dataset: str, *files: RemoteFile) -> Path:
 
     Several files are alternatives: the same data under other names or in other formats.
     """
-    found = _find(dataset, [file.name for file in files])
-    if found is not None:
-        path, name = found
-        _check(path, next(file for file in files if file.name == name), dataset)
-        return path
+    for folder in _folders(dataset):
+        for file in files:
+            if (path := folder / file.name).is_file():
+                _check(path, file, dataset)
+                return path
     file = next((file for file in files if file.url), None)
     if file is None:
         raise _missing(dataset, files, "")
@@ -119,29 +111,19 @@ def not_writable(path: Path, error: OSError) -> InputError:
     )
 
 
-def _find(dataset: str, names: Sequence[str]) -> tuple[Path, str] | None:
-    pairs = ((folder / name, name) for folder in _folders(dataset) for name in names)
-    return next(((path, name) for path, name in pairs if path.is_file()), None)
-
-
 def _folders(dataset: str) -> list[Path]:
     """The folders to search. One with the data set's name comes first: several data sets use the same file names."""
-    data = _data_folder()
-    own = [] if data is None else [data / dataset, data]
-    return [*own, SYSTEM / dataset, cache_folder() / dataset]
-
-
-def _data_folder() -> Path | None:
+    folders = [SYSTEM / dataset, cache_folder() / dataset]
     given = os.environ.get("DRIFTLESS_DATA")
     if not given:
-        return None
-    folder = Path(given).expanduser().absolute()
-    if not folder.is_dir():
+        return folders
+    data = Path(given).expanduser().absolute()
+    if not data.is_dir():
         raise InputError(
             f"DRIFTLESS_DATA is '{given}', and there is no such folder; "
             "set it to the folder that has your files, or unset it."
         )
-    return folder
+    return [data / dataset, data, *folders]
 
 
 def _missing(dataset: str, files: Sequence[RemoteFile], reason: str) -> InputError:
@@ -162,17 +144,17 @@ def _remedy(dataset: str, files: Sequence[RemoteFile]) -> str:
 
 def _check(path: Path, file: RemoteFile, dataset: str) -> None:
     """Raise unless a found file is the published one; verified checksums are stored, so this is done once per file."""
-    if file.sum is None or _stored_sum(path) == file.sum:
+    if file.checksum is None or _stored_sum(path) == file.checksum:
         return
-    found = _sum_of(path, file.sum)
-    if found != file.sum:
+    found = _sum_of(path, file.checksum)
+    if found != file.checksum:
         again = "download it again" if file.url else file.advice or "get it again"
         raise InputError(
-            f"{path} is not the published file of data set '{dataset}': expected {file.sum}, found {found}. "
+            f"{path} is not the published file of data set '{dataset}': expected {file.checksum}, found {found}. "
             f"Delete it and {again}; or, if it belongs to another data set, put the right one into "
             f"the folder '{dataset}' of DRIFTLESS_DATA, which is searched first."
         )
-    _store_sum(path, file.sum)
+    _store_sum(path, file.checksum)
 
 
 def _sum_of(path: Path, like: str) -> str:
@@ -245,15 +227,15 @@ def _download(dataset: str, file: RemoteFile) -> Path:
             except requests.RequestException as error:
                 reason = f" It could not be downloaded from {file.url}: {_reason(error)}."
                 raise _missing(dataset, [file], reason) from error
-            if file.sum is not None and (found := _sum_of(temporary, file.sum)) != file.sum:
+            if file.checksum is not None and (found := _sum_of(temporary, file.checksum)) != file.checksum:
                 raise InputError(
-                    f"what {file.url} sent is not {file.name} of data set '{dataset}': expected {file.sum}, "
+                    f"what {file.url} sent is not {file.name} of data set '{dataset}': expected {file.checksum}, "
                     f"found {found}; it was thrown away. Try again later. {_remedy(dataset, [file])}"
                 )
     except OSError as error:
         raise not_writable(path, error) from error
-    if file.sum is not None:
-        _store_sum(path, file.sum)
+    if file.checksum is not None:
+        _store_sum(path, file.checksum)
     return path
 
 

@@ -18,7 +18,6 @@ from driftless.errors import InputError
 
 MESSAGES = fetch.RemoteFile(
     "chitchat_by_user.jsonl.gz",
-    None,
     advice="regroup the messages of the Python package chitchat-dataset by sender, one JSON object a line with "
     "'user' and 'messages'",
 )

@@ -22,21 +22,21 @@ SOURCE = (
 )
 STATISTICS = PixelStatistics((0.1722,), (0.3309,))
 LETTERS = 26
-_MD5 = "58c8d27c78d21e728a6bc7b3cc06412e"
+_CHECKSUM = "md5:58c8d27c78d21e728a6bc7b3cc06412e"
 ARCHIVE = (
     RemoteFile(
         "gzip.zip",
         "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip",
-        md5=_MD5,
+        checksum=_CHECKSUM,
         advice="its four members emnist-letters-*-ubyte.gz are enough",
     ),
-    RemoteFile("emnist.zip", None, md5=_MD5),
-    RemoteFile("EMNIST/raw/gzip.zip", None, md5=_MD5),
+    RemoteFile("emnist.zip", checksum=_CHECKSUM),
+    RemoteFile("EMNIST/raw/gzip.zip", checksum=_CHECKSUM),
 )
 """All of EMNIST as published; 562 MB."""
-_SUMS = {  # where known; of the packed files
-    "emnist-letters-train-images-idx3-ubyte": "6288f418a917e007bf5fddb823a2dc7a5c6a35031401b93292a539cb12bd881f",
-    "emnist-letters-test-images-idx3-ubyte": "50f0e93d75b99b463e9760b8345866f22587fa2c2fba472730a5ba09c693412d",
+_CHECKSUMS = {  # where known; of the packed files
+    "emnist-letters-train-images-idx3-ubyte": "sha256:6288f418a917e007bf5fddb823a2dc7a5c6a35031401b93292a539cb12bd881f",
+    "emnist-letters-test-images-idx3-ubyte": "sha256:50f0e93d75b99b463e9760b8345866f22587fa2c2fba472730a5ba09c693412d",
 }
 
 
@@ -73,8 +73,8 @@ def _parts(*splits: str) -> list[str]:
 
 def _alternatives(part: str) -> list[RemoteFile]:
     """The file of one part, taken out of the archive; it is not published on its own."""
-    packed = RemoteFile(f"{part}.gz", None, sha256=_SUMS.get(part))
-    return [packed, RemoteFile(part, None), RemoteFile(f"EMNIST/raw/{part}", None)]
+    packed = RemoteFile(f"{part}.gz", checksum=_CHECKSUMS.get(part))
+    return [packed, RemoteFile(part), RemoteFile(f"EMNIST/raw/{part}")]
 
 
 def _read(part: str, dimensions: int) -> tuple[Bytes, str]:

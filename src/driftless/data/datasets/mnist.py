@@ -32,7 +32,7 @@ def files_like_mnist(
     """
 
     def file(name: str, part: str, url: str | None = None) -> RemoteFile:
-        return RemoteFile(name, url, unpacked=sums[part], advice=advice if url else "")
+        return RemoteFile(name, url, checksum=f"unpacked-sha256:{sums[part]}", advice=advice if url else "")
 
     return [
         (

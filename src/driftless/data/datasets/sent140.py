@@ -26,7 +26,7 @@ from driftless.data.preprocessing.vocabulary import most_frequent_words
 from driftless.errors import InputError, check_choice
 from driftless.random import stream
 
-USERS = fetch.RemoteFile("sent140_users.jsonl.gz", None, advice=leaf.advice("sent140"))
+USERS = fetch.RemoteFile("sent140_users.jsonl.gz", advice=leaf.advice("sent140"))
 USERS_FORMAT = "a file of tweets by user (user, labels, texts, dates)"
 LABELS = {0: 0, 1: 1, 4: 1}  # Sentiment140 has 4 for positive, LEAF's files have 1
 DATE, TEXT = 1, 4  # positions in LEAF's x

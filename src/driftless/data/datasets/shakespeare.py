@@ -34,7 +34,7 @@ PUBLISHED = tff.Published(
     fetch.RemoteFile(
         "shakespeare.sqlite.lzma",
         f"{tff.BUCKET}/shakespeare.sqlite.lzma",
-        sha256="d3d11fceb9e105439ac6f4d52af6efafed5a2a1e1eb24c5bd2dd54ced242f5c4",
+        checksum="sha256:d3d11fceb9e105439ac6f4d52af6efafed5a2a1e1eb24c5bd2dd54ced242f5c4",
         advice=leaf.advice("shakespeare"),
     ),
     splits=("train", "test"),
@@ -151,7 +151,7 @@ def _join_speeches(speeches: Iterable[str], targets: str) -> str:
 
 def _texts_of_roles(targets: str, min_characters: int | None) -> tuple[Texts, Texts]:
     """The last fifth of the characters of a role, in the order of the play, is for the test."""
-    path = fetch.obtain("shakespeare", fetch.RemoteFile(ROLES, None))
+    path = fetch.obtain("shakespeare", fetch.RemoteFile(ROLES))
     least = MIN_CHARACTERS if min_characters is None else min_characters
     train: Texts = []
     test: Texts = []

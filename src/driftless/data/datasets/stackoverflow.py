@@ -16,7 +16,7 @@ PUBLISHED = tff.Published(
     "stackoverflow",
     fetch.RemoteFile(
         "stackoverflow.sqlite.lzma",
-        None,  # several gigabytes: never downloaded just because the data set was named
+        # no address: several gigabytes are never downloaded just because the data set was named
         advice=f"download {tff.BUCKET}/stackoverflow.sqlite.lzma (several gigabytes) yourself",
     ),
     splits=("train", "test"),
