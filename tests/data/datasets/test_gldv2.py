@@ -9,15 +9,14 @@ from PIL import Image
 
 import driftless
 from data.photograph_files import COLOURS, TEST, TRAIN, landmarks
-from driftless.data.datasets import gldv2
-from driftless.data.preprocessing import photographs
+from driftless.data.datasets import photographs
 from driftless.errors import InputError
 
 
 def test_the_images_of_a_user_are_one_client(folder: Path):
-    assert not gldv2.is_here()
+    assert not photographs.GLDV2.is_here()
     landmarks(folder)
-    assert gldv2.is_here()
+    assert photographs.GLDV2.is_here()
     federation = driftless.load("gldv2", size=4)
     assert federation.client_names == ("7", "3")
     assert federation.classes == 3

@@ -15,10 +15,9 @@ from driftless.data.datasets import (
     emnist,
     fashion_mnist,
     femnist,
-    gldv2,
-    inaturalist,
     linear_regression,
     mnist,
+    photographs,
     quadratics,
     sent140,
     shakespeare,
@@ -125,16 +124,16 @@ DATASETS: dict[str, DataSource] = {
         is_here=chitchat.is_here,
     ),
     "gldv2": DataSource(
-        gldv2.load,
+        photographs.load_gldv2,
         "photographs of landmarks by user, 2,028 classes",
         provides=("users",),
-        is_here=gldv2.is_here,
+        is_here=photographs.GLDV2.is_here,
     ),
     "inaturalist": DataSource(
-        inaturalist.load,
+        photographs.load_inaturalist,
         "photographs of plants and animals by user, 1,203 classes",
         provides=("users",),
-        is_here=inaturalist.is_here,
+        is_here=photographs.INATURALIST.is_here,
     ),
 }
 

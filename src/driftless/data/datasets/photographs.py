@@ -1,7 +1,12 @@
-"""Photographs by user, split as in "Federated Visual Classification" (Hsu, Qi and Brown, ECCV 2020)."""
+"""Photographs by user: Google Landmarks v2 (Landmarks-User-160k) and iNaturalist 2017 (iNaturalist-User-120k).
+
+Weyand et al., Google Landmarks Dataset v2, CVPR 2020. Van Horn et al., The iNaturalist species classification and
+detection dataset, CVPR 2018. The splits by user are those of Hsu, Qi and Brown, ECCV 2020.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -10,7 +15,7 @@ from torch import Tensor
 from driftless.data import fetch
 from driftless.data.array_checks import as_count
 from driftless.data.examples import Examples
-from driftless.data.formats.image_csv import Row, image_paths, index_images, read_rows
+from driftless.data.formats.image_csv import Row, image_paths, read_rows
 from driftless.data.formats.image_file import read_square
 from driftless.data.memory import check_memory
 from driftless.errors import InputError
@@ -21,21 +26,70 @@ SPLITS_ADDRESS = "http://storage.googleapis.com/gresearch/federated-vision-datas
 SPLIT_CITATION = "split by user: T.-M. H. Hsu, H. Qi and M. Brown, 'Federated Visual Classification', ECCV 2020"
 
 
-def photographs_by_user(
-    dataset: str, csv_names: tuple[str, ...], advice: str, source: str, size: int, limit_users: int | None
+@dataclass(frozen=True)
+class Published:
+    """What is published of a data set: an archive with csv files, in a folder of the same name, and the images."""
+
+    dataset: str
+    archive: str
+    images: str  # which images belong into which folder
+    source: str
+    train_csv: str
+
+    def find_csv(self, name: str) -> Path | None:
+        return fetch.find(self.dataset, name, f"{self.archive}/{name}")
+
+    def is_here(self) -> bool:
+        return self.find_csv(self.train_csv) is not None
+
+    def obtain_csv(self, name: str) -> Path:
+        advice = (
+            f"unpack {SPLITS_ADDRESS}/{self.archive}.zip into the folder {self.dataset} of DRIFTLESS_DATA and put the "
+            f"images of {self.images}"
+        )
+        return self.find_csv(name) or fetch.obtain(self.dataset, fetch.RemoteFile(name, advice=advice))
+
+
+GLDV2 = Published(
+    "gldv2",
+    "landmarks-user-160k",
+    "Google Landmarks v2 into its folder images",
+    f"Google Landmarks Dataset v2, T. Weyand et al., 2020, CC BY 4.0; {SPLIT_CITATION}",
+    "federated_train.csv",
+)
+INATURALIST = Published(
+    "inaturalist",
+    "inaturalist-user-120k",
+    "iNaturalist 2017 into its folder train_val_images",
+    f"iNaturalist 2017, G. Van Horn et al., 2018, for research; {SPLIT_CITATION}",
+    "federated_train_user_120k.csv",
+)
+
+
+def load_gldv2(size: int = 224, limit_users: int | None = None, train_csv: str = GLDV2.train_csv) -> Examples:
+    """size: of the square that an image is cut and scaled to. train_csv: the file of another split."""
+    return _load(GLDV2, size, limit_users, train_csv)
+
+
+def load_inaturalist(
+    size: int = 224, limit_users: int | None = None, train_csv: str = INATURALIST.train_csv
 ) -> Examples:
-    """The images of the first csv file that exists and of the test csv file beside it, as squares of `size` pixels."""
+    """The same options; another split is, for example, one by place."""
+    return _load(INATURALIST, size, limit_users, train_csv)
+
+
+def _load(published: Published, size: int, limit_users: int | None, train_csv: str) -> Examples:
     as_count("size", size, 1)
     if limit_users is not None:
         as_count("limit_users", limit_users, 1)
-    path = fetch.find(dataset, *csv_names) or fetch.obtain(dataset, fetch.RemoteFile(csv_names[0], None, advice=advice))
-    test_path = _test_csv(path)
+    path = published.obtain_csv(train_csv)
+    test_path = path.parent / "test.csv"
+    if not test_path.is_file():
+        raise InputError(f"{path} is here, but test.csv is not beside it; put the csv of the test images there.")
     train, test = read_rows(path, with_users=True), read_rows(test_path, with_users=False)
     classes = 1 + max(row.label for row in (*train, *test))  # of all users, so that a model fits any choice of users
     train = _sorted_by_user(train, limit_users)
-    folder = _image_folder(dataset, path)
-    images = index_images(folder)
-    train_images, test_images = image_paths(path, train, images, folder), image_paths(test_path, test, images, folder)
+    train_images, test_images = image_paths(_image_folder(published.dataset, path), {path: train, test_path: test})
     check_memory(
         4 * 3 * size * size * (len(train) + len(test)),
         f"the {len(train) + len(test):,} images of {size}x{size} pixels",
@@ -44,18 +98,11 @@ def photographs_by_user(
     return Examples(
         _inputs(train_images, size),
         torch.tensor([row.label for row in train]),
-        source,
+        published.source,
         test=(_inputs(test_images, size), torch.tensor([row.label for row in test])),
         classes=classes,
         users=[row.user for row in train],
     )
-
-
-def _test_csv(train: Path) -> Path:
-    path = train.parent / ("mini_gld_test.csv" if train.name.startswith("mini_gld") else "test.csv")
-    if not path.is_file():
-        raise InputError(f"{train} is here, but {path.name} is not beside it; put the csv of the test images there.")
-    return path
 
 
 def _sorted_by_user(rows: list[Row], limit_users: int | None) -> list[Row]:
