@@ -156,7 +156,7 @@ def test_what_leafs_windows_cannot_be_is_an_error(folder: Path, x, y, options, m
     [
         (
             '{"play": "p", "role": "r"}',
-            "has no 'speeches'; a file of roles (play, role, speeches) has one object a line",
+            "has no 'speeches'; a file of roles (play, role, speeches) has an object a line",
         ),
         ('{"play": ', "shakespeare_roles.jsonl.gz cannot be read: it is not a file of roles"),
     ],

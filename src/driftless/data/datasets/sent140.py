@@ -17,17 +17,15 @@ import torch
 
 from driftless.data import fetch
 from driftless.data.array_checks import as_count
-from driftless.data.examples import Examples
+from driftless.data.examples import Examples, UserExamples, as_examples, test_size
 from driftless.data.formats import leaf
 from driftless.data.formats.jsonl import read_jsonl
 from driftless.data.memory import check_memory
-from driftless.data.preprocessing.by_user import UserExamples, as_examples, test_size
-from driftless.data.preprocessing.vocabulary import most_frequent_words
+from driftless.data.preprocessing.words import most_frequent_words
 from driftless.errors import InputError, check_choice
 from driftless.random import stream
 
 USERS = fetch.RemoteFile("sent140_users.jsonl.gz", advice=leaf.advice("sent140"))
-USERS_FORMAT = "a file of tweets by user (user, labels, texts, dates)"
 LABELS = {0: 0, 1: 1, 4: 1}  # Sentiment140 has 4 for positive, LEAF's files have 1
 DATE, TEXT = 1, 4  # positions in LEAF's x
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -110,7 +108,7 @@ def _keep_active(train: list[Tweet], test: list[Tweet], least: int) -> tuple[lis
 
 
 def _from_users(path: Path) -> Iterator[Dated]:
-    for entry in read_jsonl(path, USERS_FORMAT, ("user", "labels", "texts", "dates")):
+    for entry in read_jsonl(path, "tweets by user", ("user", "labels", "texts", "dates")):
         name, (labels, texts, dates) = str(entry["user"]), (entry[key] for key in ("labels", "texts", "dates"))
         where = f"user {name} in {path}"
         if not len(labels) == len(texts) == len(dates):

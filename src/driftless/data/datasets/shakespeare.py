@@ -17,10 +17,9 @@ import torch
 
 from driftless.data import fetch
 from driftless.data.array_checks import as_count
-from driftless.data.examples import Examples
+from driftless.data.examples import Examples, UserExamples, as_examples, test_size
 from driftless.data.formats import leaf, tff
 from driftless.data.formats.jsonl import read_jsonl
-from driftless.data.preprocessing.by_user import UserExamples, as_examples, repeat_names, test_size
 from driftless.errors import InputError, check_choice
 
 BEGIN, END = "\x02", "\x03"  # of a speech; these characters occur in no text
@@ -28,7 +27,6 @@ STRIDE = 10
 MIN_CHARACTERS = 2000
 LEAF_LENGTH = 80
 ROLES = "shakespeare_roles.jsonl.gz"
-ROLES_FORMAT = "a file of roles (play, role, speeches)"
 PUBLISHED = tff.Published(
     "shakespeare",
     fetch.RemoteFile(
@@ -133,7 +131,8 @@ def windows(texts: Texts, alphabet: Alphabet, length: int, stride: int, targets:
     begins = np.repeat(np.cumsum(sizes) - sizes, counts)
     turn = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # 0, 1, ... within each user
     rows = np.lib.stride_tricks.sliding_window_view(tokens, length + 1)[begins + stride * turn]
-    return _inputs_and_targets(rows, targets, repeat_names((user for user, _ in texts), counts.tolist()))
+    users = [user for (user, _), count in zip(texts, counts, strict=True) for _ in range(count)]
+    return _inputs_and_targets(rows, targets, users)
 
 
 def _inputs_and_targets(rows: npt.NDArray[np.uint8], targets: str, users: list[str]) -> UserExamples:
@@ -155,7 +154,7 @@ def _texts_of_roles(targets: str, min_characters: int | None) -> tuple[Texts, Te
     least = MIN_CHARACTERS if min_characters is None else min_characters
     train: Texts = []
     test: Texts = []
-    for entry in read_jsonl(path, ROLES_FORMAT, ("play", "role", "speeches")):
+    for entry in read_jsonl(path, "roles", ("play", "role", "speeches")):
         text = _join_speeches(entry["speeches"], targets)
         if sum(map(len, entry["speeches"])) < least:
             continue
@@ -192,7 +191,7 @@ def _from_leaf(
         kept = [(name, windows[::step]) for name, windows in rows]
         text = "".join(window[-length - 1 :] for _, windows in kept for window in windows)
         tokens = alphabet.encode(text).reshape(-1, length + 1)
-        users = repeat_names((name for name, _ in kept), (len(windows) for _, windows in kept))
+        users = [name for name, windows in kept for _ in windows]
         parts.append(_inputs_and_targets(tokens, targets, users) if len(tokens) else None)
     return parts[0], parts[1]
 

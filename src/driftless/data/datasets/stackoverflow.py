@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from driftless.data import fetch
 from driftless.data.array_checks import as_count
 from driftless.data.examples import Examples
 from driftless.data.formats import tff
-from driftless.data.formats.word_count import read_words
-from driftless.data.preprocessing.next_word import Sentences, check_text_options, next_word_examples
-from driftless.data.preprocessing.vocabulary import most_frequent_words
+from driftless.data.formats.archive import open_text
+from driftless.data.formats.file_errors import report_damage
+from driftless.data.preprocessing.words import Sentences, check_text_options, most_frequent_words, next_word_examples
+from driftless.errors import InputError
 
 PUBLISHED = tff.Published(
     "stackoverflow",
@@ -49,7 +51,7 @@ def load(
     if counts is None:
         vocabulary = most_frequent_words((sentence for _, sentence in train), words)
     else:
-        vocabulary = read_words(counts, words)
+        vocabulary = _read_words(counts, words)
     return next_word_examples(train, test, vocabulary, length, test_examples, SOURCE)
 
 
@@ -61,3 +63,19 @@ def _sentences(clients: Iterable[tff.Client], length: int) -> Sentences:
     """Sentences without words are left out."""
     cut = ((name, value.decode().split()[:length]) for name, (values,) in clients for value in values)
     return [(name, sentence) for name, sentence in cut if sentence]
+
+
+def _read_words(path: Path, most: int) -> list[str]:
+    """The first `most` words of a file that has `word<tab>count` per line, the most frequent first."""
+    words: list[str] = []
+    with report_damage(path, "a list of words and counts"), open_text(path) as file:
+        for number, line in enumerate(file, start=1):
+            entry = line.split()
+            if len(entry) != 2 or not entry[1].isdigit():
+                raise InputError(
+                    f"line {number} of {path} is {line.strip()[:40]!r}; it should be a word and its count."
+                )
+            words.append(entry[0])
+    if not words:
+        raise InputError(f"{path} is empty; get it again, or remove it to have the words counted.")
+    return words[:most]

@@ -1,4 +1,4 @@
-"""Sentences as token numbers, to predict the next word; as in TensorFlow Federated's preprocessing.
+"""Sentences as token numbers, to predict the next word, as TensorFlow Federated encodes them; and their vocabulary.
 
 A sentence is `begin w1 ... wk end`, cut and padded to length + 1 tokens; the targets are the inputs shifted by one.
 Tokens: 0 padding, 1..V words by frequency, V+1 unknown, V+2 begin, V+3 end. Padding is a class like any other, so that
@@ -7,6 +7,7 @@ the loss is a mean over whole examples: accuracies are higher and losses lower t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -15,9 +16,8 @@ import numpy.typing as npt
 import torch
 
 from driftless.data.array_checks import as_count
-from driftless.data.examples import Examples
+from driftless.data.examples import Examples, UserExamples, as_examples
 from driftless.data.memory import check_memory
-from driftless.data.preprocessing.by_user import UserExamples, as_examples
 
 Sentences: TypeAlias = list[tuple[str, list[str]]]  # (user, words)
 
@@ -31,6 +31,12 @@ def check_text_options(words: int, length: int, max_examples_per_user: int | Non
     for name, value in (("max_examples_per_user", max_examples_per_user), ("test_examples", test_examples)):
         if value is not None:
             as_count(name, value, 1)
+
+
+def most_frequent_words(sentences: Iterable[Sequence[str]], number: int) -> list[str]:
+    """By count, then alphabetically, so that the order of the sentences does not matter."""
+    counted = Counter(word for sentence in sentences for word in sentence)
+    return [word for word, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:number]]
 
 
 def next_word_examples(
