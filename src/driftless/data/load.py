@@ -40,43 +40,54 @@ def load(
     if clients is not None:
         as_count("clients", clients, 1)
     if source.has_clients:
-        federation = _load_clients(name, source, clients, partition, seed, options)
+        federation = source.load(seed=seed, **_client_options(name, source, clients, partition, options))
+        assert isinstance(federation, Federation)
     else:
-        federation = _load_and_partition(name, source, clients, partition, seed, validation, options)
+        partition = partition or ("natural" if "users" in source.provides else "iid")
+        rule, rule_options = _checked_partition(name, source, partition, options)
+        clients = _checked_clients(partition, rule, clients, validation)
+        examples = source.load(**{key: options[key] for key in source.options if key in options})
+        assert isinstance(examples, Examples)
+        federation = _divide(name, examples, rule, rule_options, clients, seed)
     return hold_out(federation, validation, seed)
 
 
-def _load_clients(
-    name: str, source: DataSource, clients: int | None, partition: str | None, seed: int, options: Mapping[str, object]
-) -> Federation:
+def _client_options(
+    name: str, source: DataSource, clients: int | None, partition: str | None, options: Mapping[str, object]
+) -> dict[str, object]:
     if partition is not None:
         raise InputError(
             f"data set '{name}' already comes as clients, so partition='{partition}' cannot be applied; "
             "leave partition out."
         )
     _check_names(f"data set '{name}'", options, source.options)
-    chosen = options if clients is None else {"clients": clients, **options}
-    federation = source.load(seed=seed, **chosen)
-    assert isinstance(federation, Federation)
-    return federation
+    return {**options} if clients is None else {"clients": clients, **options}
 
 
-def _load_and_partition(
-    name: str,
-    source: DataSource,
-    clients: int | None,
-    partition: str | None,
-    seed: int,
-    validation: int | float,
-    options: Mapping[str, object],
-) -> Federation:
-    partition = partition or ("natural" if "users" in source.provides else "iid")
+def _checked_partition(
+    name: str, source: DataSource, partition: str, options: Mapping[str, object]
+) -> tuple[Partition, dict[str, object]]:
+    """The partition and its options, with the defaults; checked before any data are loaded."""
     if partition not in PARTITIONS:
         raise unknown("partition", str(partition), PARTITIONS)
     rule = PARTITIONS[partition]
     _check_names(f"data set '{name}' / partition '{partition}'", options, {**source.options, **rule.options})
-    chosen = _checked_options(partition, rule, {key: options[key] for key in rule.options if key in options})
-    _check_provided(name, source, partition, rule)
+    chosen = {key: options.get(key, parameter.default) for key, parameter in rule.options.items()}
+    for key, value in chosen.items():
+        if value is inspect.Parameter.empty:
+            raise InputError(f"partition '{partition}' needs {key}; give it, for example {key}=0.3.")
+    rule.check(**chosen)
+    for need, meaning in (("users", "the user of each example"), ("coarse", "coarse labels")):
+        if need in rule.needs and need not in source.provides:
+            having = ", ".join(other for other, candidate in DATASETS.items() if need in candidate.provides)
+            raise InputError(
+                f"partition '{partition}' needs {meaning}, and data set '{name}' has none; use a data set that does "
+                f"({having})."
+            )
+    return rule, chosen
+
+
+def _checked_clients(partition: str, rule: Partition, clients: int | None, validation: int | float) -> int | None:
     if "clients" in rule.needs:
         clients = DEFAULT_CLIENTS if clients is None else clients
         held_out_number(validation, clients)  # for its checks, before any work
@@ -84,9 +95,7 @@ def _load_and_partition(
         raise InputError(
             f"partition '{partition}' makes one client per user, so clients={clients} has no use; omit it."
         )
-    examples = source.load(**{key: options[key] for key in source.options if key in options})
-    assert isinstance(examples, Examples)
-    return _divide(name, examples, rule, chosen, clients, seed)
+    return clients
 
 
 def _divide(
@@ -133,21 +142,3 @@ def _check_names(kind: str, given: Mapping[str, object], allowed: Mapping[str, i
     for key in given:
         if key not in allowed:
             raise unknown(f"option of {kind}", key, [*allowed, "clients", "partition", "seed", "validation"])
-
-
-def _checked_options(partition: str, rule: Partition, given: Mapping[str, object]) -> dict[str, object]:
-    """The partition's options with its defaults filled in."""
-    chosen = {key: parameter.default for key, parameter in rule.options.items()} | dict(given)
-    for key, value in chosen.items():
-        if value is inspect.Parameter.empty:
-            raise InputError(f"partition '{partition}' needs {key}; give it, for example {key}=0.3.")
-    rule.check(**chosen)
-    return chosen
-
-
-def _check_provided(name: str, source: DataSource, partition: str, rule: Partition) -> None:
-    for need, meaning in (("users", "the user of each example"), ("coarse", "coarse labels")):
-        if need in rule.needs and need not in source.provides:
-            having = [other for other, candidate in DATASETS.items() if need in candidate.provides]
-            advice = f"use a data set that does ({', '.join(having)})" if having else "use another partition"
-            raise InputError(f"partition '{partition}' needs {meaning}, and data set '{name}' has none; {advice}.")
