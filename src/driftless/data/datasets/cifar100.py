@@ -78,7 +78,7 @@ def _mosaics() -> Reader:
 
 def _tiles(path: Path) -> Pixels:
     """A picture of 100 images in a row, read from left to right and from top to bottom; [n, 3, 32, 32]."""
-    picture = decode_rgb(path.read_bytes(), path)
+    picture = decode_rgb(path, path)
     height, width, _ = picture.shape
     if width != MOSAIC_WIDTH or height % SIDE:
         raise unreadable(path, f"it has {width}x{height} pixels, a mosaic {MOSAIC_WIDTH} by a multiple of {SIDE}")

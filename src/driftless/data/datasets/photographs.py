@@ -16,7 +16,7 @@ from driftless.data import fetch
 from driftless.data.array_checks import as_count
 from driftless.data.examples import Examples
 from driftless.data.formats.image_csv import Row, image_paths, read_rows
-from driftless.data.formats.image_file import read_square
+from driftless.data.formats.image_file import decode_rgb
 from driftless.data.memory import check_memory
 from driftless.errors import InputError
 
@@ -124,6 +124,6 @@ def _inputs(paths: list[Path], size: int) -> Tensor:
     mean, std = (torch.tensor(values)[:, None, None] for values in (IMAGENET_MEAN, IMAGENET_STD))
     inputs = torch.empty(len(paths), 3, size, size)
     for place, path in zip(inputs, paths, strict=True):
-        pixels = torch.from_numpy(read_square(path, size)).permute(2, 0, 1)
+        pixels = torch.from_numpy(decode_rgb(path, path, size)).permute(2, 0, 1)
         torch.sub(pixels / 255, mean, out=place).div_(std)
     return inputs
