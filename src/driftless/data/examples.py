@@ -17,7 +17,6 @@ class Examples:
 
     inputs: Tensor
     targets: Tensor
-    source: str  # authors, year, address and licence
     test: tuple[Tensor, Tensor] | None = None
     classes: int | None = None  # None: regression
     coarse: Ints | None = None  # the coarse label of each example
@@ -39,16 +38,13 @@ def test_size(n: int) -> int:
     return n // 5
 
 
-def as_examples(
-    train: UserExamples | None, test: UserExamples | None, classes: int, source: str, if_empty: str
-) -> Examples:
+def as_examples(train: UserExamples | None, test: UserExamples | None, classes: int, if_empty: str) -> Examples:
     """`if_empty` is the error message if no user has training examples."""
     if train is None:
         raise InputError(if_empty)
     return Examples(
         train.inputs,
         train.targets,
-        source,
         test=(test.inputs, test.targets) if test else None,
         classes=classes,
         users=train.users,

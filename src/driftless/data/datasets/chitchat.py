@@ -19,7 +19,6 @@ MESSAGES = fetch.RemoteFile(
     advice="regroup the messages of the Python package chitchat-dataset by sender, one JSON object a line with "
     "'user' and 'messages'",
 )
-SOURCE = "Chit-Chat Challenge, BYU Perception, Control and Cognition Laboratory, 2018; MIT"
 TOKEN = re.compile(r"https?://\S+|[a-z0-9'-]+|[^\sa-z0-9'-]")
 
 
@@ -46,7 +45,7 @@ def load(
     if not train:
         raise InputError(f"no user in {path} has min_messages={min_messages} messages with words; lower it.")
     vocabulary = most_frequent_words((sentence for _, sentence in train), words)
-    return next_word_examples(train, test, vocabulary, length, test_examples, SOURCE)
+    return next_word_examples(train, test, vocabulary, length, test_examples)
 
 
 def is_here() -> bool:

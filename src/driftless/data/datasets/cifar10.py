@@ -22,10 +22,6 @@ from driftless.data.preprocessing.images import PixelStatistics, check_image_opt
 from driftless.errors import InputError
 
 ADDRESS = "https://www.cs.toronto.edu/~kriz/"
-SOURCE = (
-    "{}, A. Krizhevsky, V. Nair and G. Hinton, 2009, https://www.cs.toronto.edu/~kriz/cifar.html; "
-    "no licence is stated, cite Learning multiple layers of features from tiny images"
-)
 STATISTICS = PixelStatistics((0.49139968, 0.48215841, 0.44653091), (0.24703223, 0.24348513, 0.26158784))
 LAYOUT = Layout(
     train=tuple(f"data_batch_{number}" for number in range(1, 6)),
@@ -61,7 +57,7 @@ def load(normalize: str = "dataset", crop: int | None = None) -> Examples:
     files, read = _archive() if picture is None else _unpacked_npm_package(picture.parent)
     arrays = cached_arrays("cifar10", files, read)
     train, test = ((arrays[f"{name}_images"], arrays[f"{name}_labels"]) for name in ("train", "test"))
-    return image_examples(train, test, 10, STATISTICS, SOURCE.format("CIFAR-10"), normalize, crop)
+    return image_examples(train, test, 10, STATISTICS, normalize, crop)
 
 
 def is_here() -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from driftless.data.array_cache import Arrays, cached_arrays
-from driftless.data.datasets.cifar10 import ADDRESS, SOURCE
+from driftless.data.datasets.cifar10 import ADDRESS
 from driftless.data.examples import Examples
 from driftless.data.fetch import RemoteFile, are_here, find, obtain
 from driftless.data.formats.cifar_archive import SIDE, Layout, Reader, checked_split, read_archive, train_and_test
@@ -51,8 +51,7 @@ def load(normalize: str = "dataset", crop: int | None = None) -> Examples:
     files, read = _mosaics() if mosaics else _archive()
     arrays = cached_arrays("cifar100", files, read)
     train, test = ((arrays[f"{name}_images"], arrays[f"{name}_labels"]) for name in ("train", "test"))
-    source = SOURCE.format("CIFAR-100")
-    return image_examples(train, test, 100, STATISTICS, source, normalize, crop, coarse=arrays["train_coarse"])
+    return image_examples(train, test, 100, STATISTICS, normalize, crop, coarse=arrays["train_coarse"])
 
 
 def is_here() -> bool:

@@ -16,10 +16,6 @@ from driftless.data.formats.image_file import Pixels
 from driftless.data.formats.label_file import checked_labels
 from driftless.data.preprocessing.images import PixelStatistics, check_image_options, image_examples
 
-SOURCE = (
-    "EMNIST Letters, G. Cohen, S. Afshar, J. Tapson and A. van Schaik, 2017, arXiv:1702.05373, "
-    "from NIST Special Database 19; no licence is stated"
-)
 STATISTICS = PixelStatistics((0.1722,), (0.3309,))
 LETTERS = 26
 _CHECKSUM = "md5:58c8d27c78d21e728a6bc7b3cc06412e"
@@ -56,7 +52,7 @@ def _load(letters: int, normalize: str) -> Examples:
     """The first `letters` letters of the alphabet."""
     check_image_options(normalize)
     train, test = (_split(name, letters) for name in ("train", "test"))
-    return image_examples(train, test, letters, STATISTICS, SOURCE, normalize)
+    return image_examples(train, test, letters, STATISTICS, normalize)
 
 
 def _split(split: str, letters: int) -> tuple[Pixels, Ints]:

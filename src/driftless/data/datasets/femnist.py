@@ -28,10 +28,6 @@ PUBLISHED = tff.Published(
     splits=("all_train", "all_test"),
     stem="fed_emnist",
 )
-SOURCE = (
-    "FEMNIST, S. Caldas et al., 'LEAF: A Benchmark for Federated Settings', 2018, from EMNIST (G. Cohen et al., 2017) "
-    "and NIST Special Database 19; public domain"
-)
 
 
 def load(digits_only: bool = False, source: str = "auto") -> Examples:
@@ -41,7 +37,7 @@ def load(digits_only: bool = False, source: str = "auto") -> Examples:
     classes = DIGITS if digits_only else CLASSES
     train, test = (_concatenate(_keep_classes(rows, classes)) for rows in _rows(source))
     _make_ink_one(train, test)
-    return as_examples(train, test, classes, SOURCE, "the files of data set 'femnist' have no training examples.")
+    return as_examples(train, test, classes, "the files of data set 'femnist' have no training examples.")
 
 
 def is_here() -> bool:

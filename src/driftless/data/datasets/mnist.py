@@ -30,14 +30,13 @@ class Published:
     torchvision: str  # torchvision's folder
     checksums: Mapping[str, str]  # sha256 of the unpacked files, because copies are compressed in many ways
     statistics: PixelStatistics
-    source: str
     advice: str = ""
 
     def load(self, normalize: str = "dataset") -> Examples:
         check_image_options(normalize)
         paths = [obtain(self.name, *self.forms_of(part)) for part in self.checksums]
         train, test = _read(*paths[:2]), _read(*paths[2:])
-        return image_examples(train, test, CLASSES, self.statistics, self.source, normalize)
+        return image_examples(train, test, CLASSES, self.statistics, normalize)
 
     def is_here(self) -> bool:
         return are_here(self.name, *map(self.forms_of, self.checksums))
@@ -61,7 +60,6 @@ MNIST = Published(
         "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     },
     PixelStatistics((0.1307,), (0.3081,)),
-    "MNIST, Y. LeCun, C. Cortes and C. Burges, 1998, usually given as CC BY-SA 3.0",
 )
 FASHION_MNIST = Published(
     "fashion-mnist",
@@ -74,7 +72,6 @@ FASHION_MNIST = Published(
         "t10k-labels-idx1-ubyte": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     },
     PixelStatistics((0.2860,), (0.3530,)),
-    "Fashion-MNIST, H. Xiao, K. Rasul and R. Vollgraf, Zalando SE, 2017, arXiv:1708.07747, MIT",
     advice="on Debian and Ubuntu, apt-get install dataset-fashion-mnist",
 )
 

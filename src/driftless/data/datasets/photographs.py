@@ -1,7 +1,7 @@
 """Photographs by user: Google Landmarks v2 (Landmarks-User-160k) and iNaturalist 2017 (iNaturalist-User-120k).
 
 Weyand et al., Google Landmarks Dataset v2, CVPR 2020. Van Horn et al., The iNaturalist species classification and
-detection dataset, CVPR 2018. The splits by user are those of Hsu, Qi and Brown, ECCV 2020.
+detection dataset, CVPR 2018. Splits by user: Hsu, Qi and Brown, Federated Visual Classification, ECCV 2020.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from driftless.errors import InputError
 IMAGE_FOLDERS = ("images", "train_val_images", "train")
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # as pretrained models expect
 SPLITS_ADDRESS = "http://storage.googleapis.com/gresearch/federated-vision-datasets"
-SPLIT_CITATION = "split by user: T.-M. H. Hsu, H. Qi and M. Brown, 'Federated Visual Classification', ECCV 2020"
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,6 @@ class Published:
     dataset: str
     archive: str
     images: str  # which images belong into which folder
-    source: str
     train_csv: str
 
     def find_csv(self, name: str) -> Path | None:
@@ -54,14 +52,12 @@ GLDV2 = Published(
     "gldv2",
     "landmarks-user-160k",
     "Google Landmarks v2 into its folder images",
-    f"Google Landmarks Dataset v2, T. Weyand et al., 2020, CC BY 4.0; {SPLIT_CITATION}",
     "federated_train.csv",
 )
 INATURALIST = Published(
     "inaturalist",
     "inaturalist-user-120k",
     "iNaturalist 2017 into its folder train_val_images",
-    f"iNaturalist 2017, G. Van Horn et al., 2018, for research; {SPLIT_CITATION}",
     "federated_train_user_120k.csv",
 )
 
@@ -98,7 +94,6 @@ def _load(published: Published, size: int, limit_users: int | None, train_csv: s
     return Examples(
         _inputs(train_images, size),
         torch.tensor([row.label for row in train]),
-        published.source,
         test=(_inputs(test_images, size), torch.tensor([row.label for row in test])),
         classes=classes,
         users=[row.user for row in train],

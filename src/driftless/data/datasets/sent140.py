@@ -30,10 +30,6 @@ LABELS = {0: 0, 1: 1, 4: 1}  # Sentiment140 has 4 for positive, LEAF's files hav
 DATE, TEXT = 1, 4  # positions in LEAF's x
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 WORD = re.compile(r"[\w']+|[.,!?;]")
-SOURCE = (
-    "Sentiment140, A. Go, R. Bhayani and L. Huang, 'Twitter Sentiment Classification using Distant Supervision', 2009; "
-    "no licence is stated, research use"
-)
 
 Tweet = tuple[str, str, int]  # (user, text, label)
 Date = tuple[int, int, int, str]
@@ -69,7 +65,6 @@ def load(
         _bags(train, train_words, place, words, bag),
         _bags(test, test_words, place, words, bag),
         2,
-        SOURCE,
         f"no user has min_tweets={min_tweets} tweets; lower it.",
     )
 

@@ -22,7 +22,7 @@ from driftless.data.formats import leaf, tff
 from driftless.data.formats.jsonl import read_jsonl
 from driftless.errors import InputError, check_choice
 
-BEGIN, END = "\x02", "\x03"  # of a speech; these characters occur in no text
+UNKNOWN, BEGIN, END = "\x01", "\x02", "\x03"  # begin and end of a speech; these characters occur in no text
 STRIDE = 10
 MIN_CHARACTERS = 2000
 LEAF_LENGTH = 80
@@ -38,7 +38,6 @@ PUBLISHED = tff.Published(
     splits=("train", "test"),
     stem="shakespeare",
 )
-SOURCE = "the plays of William Shakespeare by role; the text is in the public domain"
 
 Texts = list[tuple[str, str]]  # (user, text)
 
@@ -48,27 +47,28 @@ class Alphabet:
     characters: str
     first: int  # the token of the first character
     unknown: int  # the token of any other
-    size: int
-    specials: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def size(self) -> int:
+        return self.first + len(self.characters)
 
     def encode(self, text: str) -> npt.NDArray[np.uint8]:
         """The tokens of all characters at once, through a table of the first 256 code points."""
         table = np.full(257, self.unknown, dtype=np.uint8)
-        for character, token in (*zip(self.characters, range(self.first, 256), strict=False), *self.specials):
+        for token, character in enumerate(self.characters, start=self.first):
             table[ord(character)] = token
         codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
         return table[np.minimum(codes, 256)]
 
 
 LEAF = Alphabet(
-    "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}", first=0, unknown=79, size=80
+    "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}", first=0, unknown=79
 )
 TFF = Alphabet(
-    "dhlptx@DHLPTX $(,048cgkoswCGKOSW[_#'/37;?bfjnrvzBFJNRVZ\"&*.26:\naeimquyAEIMQUY]!%)-159\r",
+    "dhlptx@DHLPTX $(,048cgkoswCGKOSW[_#'/37;?bfjnrvzBFJNRVZ\"&*.26:\naeimquyAEIMQUY]!%)-159\r"
+    + f"{UNKNOWN}{BEGIN}{END}",
     first=1,
     unknown=87,
-    size=90,
-    specials=((BEGIN, 88), (END, 89)),
 )
 
 
@@ -100,15 +100,13 @@ def load(
         train, test = _from_leaf(alphabet, length, targets, stride, min_characters)
     else:
         stride = stride or (STRIDE if targets == "next" else length)
-        texts = (
-            _texts_of_roles(targets, min_characters) if source == "roles" else _texts_of_tff(targets, min_characters)
-        )
-        train, test = (windows(part, alphabet, length, stride, targets) for part in texts)
+        texts_of = _texts_of_roles if source == "roles" else _texts_of_tff
+        train, test = (windows(part, alphabet, length, stride, targets) for part in texts_of(targets, min_characters))
     empty = (
         f"no user of data set 'shakespeare' has min_characters={min_characters} and length={length} characters with "
         "the one after; lower them."
     )
-    return as_examples(train, test, alphabet.size, SOURCE, empty)
+    return as_examples(train, test, alphabet.size, empty)
 
 
 def is_here() -> bool:

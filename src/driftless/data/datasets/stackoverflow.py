@@ -25,7 +25,6 @@ PUBLISHED = tff.Published(
     stem="stackoverflow",
 )
 WORD_COUNTS = "stackoverflow.word_count"
-SOURCE = "Stack Overflow, by TensorFlow Federated from the data hosted by Kaggle; CC BY-SA 3.0"
 
 
 def load(
@@ -52,7 +51,7 @@ def load(
         vocabulary = most_frequent_words((sentence for _, sentence in train), words)
     else:
         vocabulary = _read_words(counts, words)
-    return next_word_examples(train, test, vocabulary, length, test_examples, SOURCE)
+    return next_word_examples(train, test, vocabulary, length, test_examples)
 
 
 def is_here() -> bool:

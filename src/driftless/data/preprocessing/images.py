@@ -36,7 +36,6 @@ def image_examples(
     test: tuple[Pixels, Ints],
     classes: int,
     statistics: PixelStatistics,
-    source: str,
     normalize: str,
     crop: int | None = None,
     coarse: Ints | None = None,
@@ -47,7 +46,7 @@ def image_examples(
         (normalized(images, statistics, normalize, crop), torch.from_numpy(np.array(labels)))
         for images, labels in (train, test)
     )
-    return Examples(inputs, targets, source, test_pair, classes, None if coarse is None else np.array(coarse))
+    return Examples(inputs, targets, test_pair, classes, None if coarse is None else np.array(coarse))
 
 
 def normalized(images: Pixels, statistics: PixelStatistics, normalize: str, crop: int | None = None) -> Tensor:

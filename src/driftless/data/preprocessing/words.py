@@ -40,7 +40,7 @@ def most_frequent_words(sentences: Iterable[Sequence[str]], number: int) -> list
 
 
 def next_word_examples(
-    train: Sentences, test: Sentences, vocabulary: list[str], length: int, test_examples: int | None, source: str
+    train: Sentences, test: Sentences, vocabulary: list[str], length: int, test_examples: int | None
 ) -> Examples:
     """test_examples: an evenly spaced choice of so many test sentences."""
     if test_examples is not None and test_examples < len(test):
@@ -54,7 +54,6 @@ def next_word_examples(
         _encode_users(train, vocabulary, length),
         _encode_users(test, vocabulary, length),
         len(vocabulary) + SPECIAL_TOKENS,
-        source,
         "no user has a sentence to train on.",
     )
 
