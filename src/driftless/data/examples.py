@@ -42,11 +42,5 @@ def as_examples(train: UserExamples | None, test: UserExamples | None, classes: 
     """`if_empty` is the error message if no user has training examples."""
     if train is None:
         raise InputError(if_empty)
-    return Examples(
-        train.inputs,
-        train.targets,
-        test=(test.inputs, test.targets) if test else None,
-        classes=classes,
-        users=train.users,
-        test_users=test.users if test else None,
-    )
+    test_pair, test_users = ((test.inputs, test.targets), test.users) if test else (None, None)
+    return Examples(train.inputs, train.targets, test_pair, classes=classes, users=train.users, test_users=test_users)

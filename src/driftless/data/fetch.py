@@ -17,12 +17,10 @@ import zlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import Any
 
 from driftless.errors import InputError
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 SYSTEM = Path("/usr/share/datasets")
 """Each of Debian's packages of data sets has a folder here."""
@@ -186,10 +184,8 @@ def _stored_sum(path: Path) -> object:
 def _store_sum(path: Path, checksum: str) -> None:
     status = path.stat()
     content = {**_stored_sums(), str(path): [status.st_size, status.st_mtime_ns, checksum]}
-    with (
-        contextlib.suppress(OSError),
-        replacing(cache_folder() / CHECKED) as temporary,
-    ):  # a cache that cannot be written: computed again next time
+    # a cache that cannot be written: computed again next time
+    with contextlib.suppress(OSError), replacing(cache_folder() / CHECKED) as temporary:
         temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
@@ -216,7 +212,7 @@ def _download(dataset: str, file: RemoteFile) -> Path:
         with replacing(path) as temporary, _progress_bar(file) as bar, contextlib.ExitStack() as responses:
             try:
                 get = pooch.HTTPDownloader(
-                    progressbar=bar,  # pyright: ignore[reportArgumentType]: any such object is documented
+                    progressbar=bar,
                     chunk_size=CHUNK,
                     timeout=TIMEOUT,
                     headers={"Accept-Encoding": "identity"},  # the file as published, not compressed in transit
@@ -254,27 +250,12 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-class _Bar:
-    """The interface of a progress bar that pooch expects."""
-
-    def __init__(self, progress: Progress, title: str) -> None:
-        self.total = 0  # set by pooch; 0: not announced by the server
-        self._progress = progress
-        self._task = progress.add_task(title, total=None)
-
-    def update(self, amount: int) -> None:
-        self._progress.update(self._task, total=self.total or None, advance=amount)
-
-    def reset(self) -> None:
-        self._progress.reset(self._task)
-
-    def close(self) -> None:
-        pass
-
-
 @contextlib.contextmanager
-def _progress_bar(file: RemoteFile) -> Generator[_Bar]:
-    """A bar on a terminal's standard error; elsewhere one line, so that the log shows what is being downloaded."""
+def _progress_bar(file: RemoteFile) -> Generator[Any]:
+    """A bar on a terminal's standard error; elsewhere one line, so that the log shows what is being downloaded.
+
+    It has the attributes that pooch expects of a bar; pooch sets `total`, to 0 if the server does not announce it.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
@@ -283,4 +264,7 @@ def _progress_bar(file: RemoteFile) -> Generator[_Bar]:
         console.print(f"downloading {file.url}", markup=False, highlight=False, soft_wrap=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as progress:
-        yield _Bar(progress, f"downloading {file.name}")
+        task = progress.add_task(f"downloading {file.name}", total=None)
+        bar = SimpleNamespace(total=0, reset=lambda: progress.reset(task), close=lambda: None)
+        bar.update = lambda amount: progress.update(task, total=bar.total or None, advance=amount)
+        yield bar

@@ -44,11 +44,10 @@ def load(
         assert isinstance(federation, Federation)
     else:
         partition = partition or ("natural" if "users" in source.provides else "iid")
-        rule, rule_options = _checked_partition(name, source, partition, options)
-        clients = _checked_clients(partition, rule, clients, validation)
+        rule, arguments = _checked_partition(name, source, partition, clients, validation, options)
         examples = source.load(**{key: options[key] for key in source.options if key in options})
         assert isinstance(examples, Examples)
-        federation = _divide(name, examples, rule, rule_options, clients, seed)
+        federation = _divide(name, examples, rule, arguments, seed)
     return hold_out(federation, validation, seed)
 
 
@@ -65,9 +64,14 @@ def _client_options(
 
 
 def _checked_partition(
-    name: str, source: DataSource, partition: str, options: Mapping[str, object]
+    name: str,
+    source: DataSource,
+    partition: str,
+    clients: int | None,
+    validation: int | float,
+    options: Mapping[str, object],
 ) -> tuple[Partition, dict[str, object]]:
-    """The partition and its options, with the defaults; checked before any data are loaded."""
+    """The partition and the number of clients with its other options; all checks that need no data."""
     if partition not in PARTITIONS:
         raise unknown("partition", str(partition), PARTITIONS)
     rule = PARTITIONS[partition]
@@ -84,32 +88,26 @@ def _checked_partition(
                 f"partition '{partition}' needs {meaning}, and data set '{name}' has none; use a data set that does "
                 f"({having})."
             )
-    return rule, chosen
-
-
-def _checked_clients(partition: str, rule: Partition, clients: int | None, validation: int | float) -> int | None:
     if "clients" in rule.needs:
         clients = DEFAULT_CLIENTS if clients is None else clients
-        held_out_number(validation, clients)  # for its checks, before any work
-    elif clients is not None:
+        held_out_number(validation, clients)  # for its checks
+        return rule, {"clients": clients, **chosen}
+    if clients is not None:
         raise InputError(
             f"partition '{partition}' makes one client per user, so clients={clients} has no use; omit it."
         )
-    return clients
+    return rule, chosen
 
 
-def _divide(
-    name: str, examples: Examples, rule: Partition, options: Mapping[str, object], clients: int | None, seed: int
-) -> Federation:
+def _divide(name: str, examples: Examples, rule: Partition, arguments: Mapping[str, object], seed: int) -> Federation:
     supply = {
         "n": len(examples.inputs),
         "labels": examples.targets.numpy(),
         "coarse": examples.coarse,
         "users": examples.users,
-        "clients": clients,
         "rng": stream(seed, "partition"),
     }
-    result = rule.assign(**{key: supply[key] for key in rule.needs}, **options)
+    result = rule.assign(**{key: supply[key] for key in rule.needs if key in supply}, **arguments)
     assignment, names = result if isinstance(result, tuple) else (result, None)
     clients = int(assignment.max()) + 1
     return Federation.from_assignment(

@@ -300,16 +300,13 @@ def _check_pachinko(alpha: float, beta: float) -> None:
     check_range("beta", beta, 0, np.inf, low_open=True, high_open=True)
 
 
-def _no_options() -> None: ...
-
-
 @dataclass(frozen=True)
 class Partition:
     """An entry of the registry of partitions, used by `load` and `driftless list partitions`."""
 
     assign: Callable[..., Ints | tuple[Ints, tuple[str, ...]]]
     summary: str
-    check: Callable[..., None] = _no_options  # of the options, before any data are loaded
+    check: Callable[..., None] = lambda: None  # of the options, before any data are loaded
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -319,11 +316,8 @@ class Partition:
     @property
     def options(self) -> Mapping[str, inspect.Parameter]:
         """The parameters that the user may set; one whose default is `Parameter.empty` must be set."""
-        return {
-            name: parameter
-            for name, parameter in inspect.signature(self.assign).parameters.items()
-            if name not in SUPPLIED
-        }
+        parameters = inspect.signature(self.assign).parameters
+        return {name: parameter for name, parameter in parameters.items() if name not in SUPPLIED}
 
 
 PARTITIONS: dict[str, Partition] = {

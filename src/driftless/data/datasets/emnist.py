@@ -11,7 +11,7 @@ from driftless.data.array_checks import Ints
 from driftless.data.examples import Examples
 from driftless.data.fetch import RemoteFile, are_here, find, obtain
 from driftless.data.formats.archive import zip_member
-from driftless.data.formats.idx import Bytes, parse_idx, read_idx
+from driftless.data.formats.idx import parse_idx, read_idx
 from driftless.data.formats.image_file import Pixels
 from driftless.data.formats.label_file import checked_labels
 from driftless.data.preprocessing.images import PixelStatistics, check_image_options, image_examples
@@ -73,7 +73,7 @@ def _alternatives(part: str) -> list[RemoteFile]:
     return [packed, RemoteFile(part), RemoteFile(f"EMNIST/raw/{part}")]
 
 
-def _read(part: str, dimensions: int) -> tuple[Bytes, str]:
+def _read(part: str, dimensions: int) -> tuple[Pixels, str]:
     """The array, and the name of its file for errors."""
     files = _alternatives(part)
     if find("emnist", *[file.name for file in files]):

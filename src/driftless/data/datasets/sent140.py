@@ -10,6 +10,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from email.utils import parsedate
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +29,10 @@ from driftless.random import stream
 USERS = fetch.RemoteFile("sent140_users.jsonl.gz", advice=leaf.advice("sent140"))
 LABELS = {0: 0, 1: 1, 4: 1}  # Sentiment140 has 4 for positive, LEAF's files have 1
 DATE, TEXT = 1, 4  # positions in LEAF's x
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 WORD = re.compile(r"[\w']+|[.,!?;]")
 
 Tweet = tuple[str, str, int]  # (user, text, label)
-Date = tuple[int, int, int, str]
-Dated = list[tuple[Date, Tweet]]  # the tweets of one user
+Dated = list[tuple[tuple[int, ...], Tweet]]  # the tweets of one user, each with its date
 
 
 def load(
@@ -54,12 +53,13 @@ def load(
         train, test = _from_leaf(*leaf.locate("sent140"), split)
     else:
         train, test = _split_users(_from_users(fetch.obtain("sent140", USERS)), split)
-    train, test = _keep_active(train, test, min_tweets)
+    number = Counter(user for user, _, _ in (*train, *test))
+    train, test = ([tweet for tweet in part if number[tweet[0]] >= min_tweets] for part in (train, test))
     train_words, test_words = ([tokenise(text) for _, text, _ in tweets] for tweets in (train, test))
     place = {word: i for i, word in enumerate(most_frequent_words(train_words, words))}
-    number = len(train) + len(test)
+    tweets = len(train) + len(test)
     check_memory(
-        4 * words * number, f"the bags of {words} words of {number:,} tweets", "lower words or raise min_tweets"
+        4 * words * tweets, f"the bags of {words} words of {tweets:,} tweets", "lower words or raise min_tweets"
     )
     return as_examples(
         _bags(train, train_words, place, words, bag),
@@ -94,12 +94,6 @@ def _bags(
         inputs /= inputs.sum(axis=1, keepdims=True)
     labels = torch.tensor([tweets[i][2] for i in kept], dtype=torch.int64)
     return UserExamples(torch.from_numpy(inputs), labels, [tweets[i][0] for i in kept])
-
-
-def _keep_active(train: list[Tweet], test: list[Tweet], least: int) -> tuple[list[Tweet], list[Tweet]]:
-    number = Counter(user for user, _, _ in (*train, *test))
-    kept_train, kept_test = ([tweet for tweet in part if number[tweet[0]] >= least] for part in (train, test))
-    return kept_train, kept_test
 
 
 def _from_users(path: Path) -> Iterator[Dated]:
@@ -161,10 +155,9 @@ def _label(value: object, where: str) -> int:
         ) from None
 
 
-def _date(value: str, where: str) -> Date:
-    """`Sun May 17 04:30:56 PDT 2009` as a sortable tuple; all dates of Sentiment140 are in one time zone."""
-    try:
-        _, month, day, time, _, year = value.split()
-        return int(year), MONTHS.index(month), int(day), time
-    except (ValueError, AttributeError):
-        raise InputError(f"{where} has the date {value!r}; write it like 'Sun May 17 04:30:56 PDT 2009'.") from None
+def _date(value: object, where: str) -> tuple[int, ...]:
+    """A sortable tuple; the time zone is ignored, because all dates of Sentiment140 have the same."""
+    date = parsedate(value) if isinstance(value, str) else None
+    if date is None:
+        raise InputError(f"{where} has the date {value!r}; write it like 'Sun May 17 04:30:56 PDT 2009'.")
+    return date
