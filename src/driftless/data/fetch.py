@@ -162,16 +162,11 @@ def _sum_of(path: Path, like: str) -> str:
     with open(path, "rb") as file:
         packed = algorithm != kind and file.read(2) == GZIP_MAGIC
         file.seek(0)
-        if not packed:
-            return f"{kind}:{hashlib.file_digest(file, algorithm).hexdigest()}"
-        digest = hashlib.new(algorithm)
         try:
-            with gzip.open(file) as content:
-                while chunk := content.read(CHUNK):
-                    digest.update(chunk)
-        except (EOFError, OSError, zlib.error) as error:
+            with gzip.open(file) if packed else file as content:
+                return f"{kind}:{hashlib.file_digest(content, algorithm).hexdigest()}"
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             return f"a damaged gzip file ({error})"
-        return f"{kind}:{digest.hexdigest()}"
 
 
 def _stored_sum(path: Path) -> object:

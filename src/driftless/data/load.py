@@ -40,7 +40,14 @@ def load(
     if clients is not None:
         as_count("clients", clients, 1)
     if source.has_clients:
-        federation = source.load(seed=seed, **_client_options(name, source, clients, partition, options))
+        if partition is not None:
+            raise InputError(
+                f"data set '{name}' already comes as clients, so partition='{partition}' cannot be applied; "
+                "leave partition out."
+            )
+        _check_names(f"data set '{name}'", options, source.options)
+        number = {} if clients is None else {"clients": clients}
+        federation = source.load(seed=seed, **number, **options)
         assert isinstance(federation, Federation)
     else:
         partition = partition or ("natural" if "users" in source.provides else "iid")
@@ -49,18 +56,6 @@ def load(
         assert isinstance(examples, Examples)
         federation = _divide(name, examples, rule, arguments, seed)
     return hold_out(federation, validation, seed)
-
-
-def _client_options(
-    name: str, source: DataSource, clients: int | None, partition: str | None, options: Mapping[str, object]
-) -> dict[str, object]:
-    if partition is not None:
-        raise InputError(
-            f"data set '{name}' already comes as clients, so partition='{partition}' cannot be applied; "
-            "leave partition out."
-        )
-    _check_names(f"data set '{name}'", options, source.options)
-    return {**options} if clients is None else {"clients": clients, **options}
 
 
 def _checked_partition(

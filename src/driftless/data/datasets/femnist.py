@@ -45,13 +45,10 @@ def is_here() -> bool:
 
 
 def _rows(source: str) -> tuple[Iterable[UserRows], Iterable[UserRows]]:
-    if source == "leaf" or (source == "auto" and leaf.are_here("femnist")):
-        return _from_leaf(*leaf.locate("femnist"))
-    train, test = PUBLISHED.locate()
-    return _from_tff(train), _from_tff(test)
-
-
-def _from_leaf(train_path: Path, test_path: Path | None) -> tuple[Iterable[UserRows], Iterable[UserRows]]:
+    if source == "tff" or (source == "auto" and not leaf.are_here("femnist")):
+        train_split, test_split = PUBLISHED.locate()
+        return _tff_rows(train_split), _tff_rows(test_split)
+    train_path, test_path = leaf.locate("femnist")
     if test_path is not None:
         return _leaf_rows(train_path), _leaf_rows(test_path)
     everything = list(_leaf_rows(train_path))
@@ -71,7 +68,7 @@ def _leaf_rows(path: Path) -> Iterator[UserRows]:
         yield user.name, images, labels
 
 
-def _from_tff(split: tff.Split) -> Iterator[UserRows]:
+def _tff_rows(split: tff.Split) -> Iterator[UserRows]:
     for name, (pixels, labels) in split.clients("pixels", "label"):
         try:
             images = np.asarray(pixels, dtype=np.float32).reshape(len(labels), 1, 28, 28)

@@ -34,18 +34,16 @@ class Published:
     images: str  # which images belong into which folder
     train_csv: str
 
-    def find_csv(self, name: str) -> Path | None:
-        return fetch.find(self.dataset, name, f"{self.archive}/{name}")
-
     def is_here(self) -> bool:
-        return self.find_csv(self.train_csv) is not None
+        return fetch.are_here(self.dataset, self.forms_of(self.train_csv))
 
-    def obtain_csv(self, name: str) -> Path:
+    def forms_of(self, csv: str) -> tuple[fetch.RemoteFile, ...]:
+        """A csv file in the data set's folder, and in the folder of the archive."""
         advice = (
             f"unpack {SPLITS_ADDRESS}/{self.archive}.zip into the folder {self.dataset} of DRIFTLESS_DATA and put the "
             f"images of {self.images}"
         )
-        return self.find_csv(name) or fetch.obtain(self.dataset, fetch.RemoteFile(name, advice=advice))
+        return fetch.RemoteFile(csv, advice=advice), fetch.RemoteFile(f"{self.archive}/{csv}")
 
 
 GLDV2 = Published(
@@ -78,7 +76,7 @@ def _load(published: Published, size: int, limit_users: int | None, train_csv: s
     as_count("size", size, 1)
     if limit_users is not None:
         as_count("limit_users", limit_users, 1)
-    path = published.obtain_csv(train_csv)
+    path = fetch.obtain(published.dataset, *published.forms_of(train_csv))
     test_path = path.parent / "test.csv"
     if not test_path.is_file():
         raise InputError(f"{path} is here, but test.csv is not beside it; put the csv of the test images there.")
@@ -102,9 +100,7 @@ def _load(published: Published, size: int, limit_users: int | None, train_csv: s
 
 def _sorted_by_user(rows: list[Row], limit_users: int | None) -> list[Row]:
     """By the users' first appearance: a federation of sorted rows needs no second copy of the images."""
-    number: dict[str, int] = {}
-    for row in rows:
-        number.setdefault(row.user, len(number))
+    number = {user: i for i, user in enumerate(dict.fromkeys(row.user for row in rows))}
     kept = rows if limit_users is None else [row for row in rows if number[row.user] < limit_users]
     return sorted(kept, key=lambda row: number[row.user])
 

@@ -50,7 +50,7 @@ def load(
     check_choice("split", split, ("date", "random"))
     check_choice("source", source, ("auto", "leaf", "users"))
     if source == "leaf" or (source == "auto" and leaf.are_here("sent140")):
-        train, test = _from_leaf(*leaf.locate("sent140"), split)
+        train, test = _from_leaf(split)
     else:
         train, test = _split_users(_from_users(fetch.obtain("sent140", USERS)), split)
     number = Counter(user for user, _, _ in (*train, *test))
@@ -109,14 +109,14 @@ def _from_users(path: Path) -> Iterator[Dated]:
         yield [(_date(date, where), (name, text, _label(label, where))) for date, text, label in rows]
 
 
-def _from_leaf(train: Path, test: Path | None, split: str) -> tuple[list[Tweet], list[Tweet]]:
-    if test is None:
-        return _split_users(map(_dated, leaf.read_users(train)), split)
-    return [*_all_tweets(train)], [*_all_tweets(test)]
-
-
-def _all_tweets(path: Path) -> Iterator[Tweet]:
-    return (tweet for user in leaf.read_users(path) for tweet in _tweets(user))
+def _from_leaf(split: str) -> tuple[list[Tweet], list[Tweet]]:
+    train_path, test_path = leaf.locate("sent140")
+    if test_path is None:
+        return _split_users(map(_dated, leaf.read_users(train_path)), split)
+    train, test = (
+        [tweet for user in leaf.read_users(path) for tweet in _tweets(user)] for path in (train_path, test_path)
+    )
+    return train, test
 
 
 def _tweets(user: leaf.User) -> Iterator[Tweet]:

@@ -47,10 +47,8 @@ def load(
     train = _sentences(train_split.clients("tokens", limit_users=limit_users, max_examples=most), length)
     test = _sentences(test_split.clients("tokens", only={user for user, _ in train}, max_examples=most), length)
     counts = fetch.find("stackoverflow", WORD_COUNTS)
-    if counts is None:
-        vocabulary = most_frequent_words((sentence for _, sentence in train), words)
-    else:
-        vocabulary = _read_words(counts, words)
+    sentences = (sentence for _, sentence in train)
+    vocabulary = _read_words(counts, words) if counts else most_frequent_words(sentences, words)
     return next_word_examples(train, test, vocabulary, length, test_examples)
 
 

@@ -39,22 +39,19 @@ def _feature(message: bytes) -> Feature:
         if kind == _FLOATS:
             return np.frombuffer(b"".join(map(_bytes, values)), dtype="<f4").astype(np.float32)
         if kind == _INTEGERS:
-            return np.array([number for value in values for number in _integers(value)], dtype=np.int64)
+            numbers = [number for value in values for number in _integers(value)]
+            return np.array(numbers, dtype=np.uint64).astype(np.int64)  # the upper half are the negative numbers
     return []
 
 
 def _integers(value: bytes | int) -> Iterator[int]:
     if isinstance(value, int):
-        yield _signed(value)
+        yield value
         return
     position = 0
     while position < len(value):
         number, position = _varint(value, position)
-        yield _signed(number)
-
-
-def _signed(number: int) -> int:
-    return number - (1 << 64) if number >= 1 << 63 else number
+        yield number
 
 
 def _fields(message: bytes | int, only: int | None = None) -> Iterator[tuple[int, bytes | int]]:
