@@ -85,9 +85,7 @@ class Federation:
         a fraction), drawn by `seed`, are held out.
         """
         if len(clients) == 0:
-            raise InputError(
-                "a federation needs at least one client, got an empty list; give [(inputs, targets), ...]."
-            )
+            raise InputError("a federation needs at least one client, got none; give [(inputs, targets), ...].")
         own_test = None if client_test is None else cls(*_concatenate(client_test, "the test data of client"))
         inputs, targets, offsets = _concatenate(clients, "client")
         federation = cls(inputs, targets, offsets, client_test=own_test, name=name, client_names=client_names)

@@ -12,7 +12,7 @@ from driftless.data.array_checks import Ints, as_count
 from driftless.data.datasets import DATASETS, DataSource
 from driftless.data.examples import Examples
 from driftless.data.federation import Federation, held_out_number, hold_out
-from driftless.data.partition import PARTITIONS, Partition
+from driftless.data.partition import PARTITIONS, Partition, check_options
 from driftless.errors import InputError, unknown
 from driftless.random import stream
 
@@ -75,7 +75,7 @@ def _checked_partition(
     for key, value in chosen.items():
         if value is inspect.Parameter.empty:
             raise InputError(f"partition '{partition}' needs {key}; give it, for example {key}=0.3.")
-    rule.check(**chosen)
+    check_options(partition, **chosen)
     for need, meaning in (("users", "the user of each example"), ("coarse", "coarse labels")):
         if need in rule.needs and need not in source.provides:
             having = ", ".join(other for other, candidate in DATASETS.items() if need in candidate.provides)

@@ -48,10 +48,6 @@ class Alphabet:
     first: int  # the token of the first character
     unknown: int  # the token of any other
 
-    @property
-    def size(self) -> int:
-        return self.first + len(self.characters)
-
     def encode(self, text: str) -> npt.NDArray[np.uint8]:
         """The tokens of all characters at once, through a table of the first 256 code points."""
         table = np.full(257, self.unknown, dtype=np.uint8)
@@ -106,7 +102,7 @@ def load(
         f"no user of data set 'shakespeare' has min_characters={min_characters} and length={length} characters with "
         "the one after; lower them."
     )
-    return as_examples(train, test, alphabet.size, empty)
+    return as_examples(train, test, alphabet.first + len(alphabet.characters), empty)
 
 
 def is_here() -> bool:
