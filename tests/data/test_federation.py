@@ -80,7 +80,7 @@ def test_read_only_arrays_are_accepted_and_not_written_to():
 @pytest.mark.parametrize(
     ("clients", "message"),
     [
-        ([], "at least one client, got an empty list"),
+        ([], "at least one client, got none"),
         ([client(2), client(0)], "client 1 has no examples"),
         ([client(2), (torch.ones(3, 3), torch.zeros(2))], "client 1 has 3 inputs but 2 targets"),
         (

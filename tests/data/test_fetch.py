@@ -105,7 +105,7 @@ def test_the_cache_is_the_platforms_unless_the_variable_names_another(folders: P
 
 
 def test_a_file_is_downloaded_once_into_the_cache(folders: Path, server: Server, capfd: pytest.CaptureFixture[str]):
-    file = RemoteFile("file.bin", f"{server.address}file.bin", sha256=SHA256)
+    file = RemoteFile("file.bin", f"{server.address}file.bin", checksum=f"sha256:{SHA256}")
     path = obtain("set", file)
     assert path == folders / "cache" / "set" / "file.bin"
     assert path.read_bytes() == CONTENT
@@ -119,14 +119,14 @@ def test_a_file_is_downloaded_once_into_the_cache(folders: Path, server: Server,
 
 def test_a_file_that_is_here_is_not_downloaded(folders: Path, server: Server):
     here = put(folders / "data" / "file.bin")
-    assert obtain("set", RemoteFile("file.bin", f"{server.address}file.bin", md5=MD5)) == here
+    assert obtain("set", RemoteFile("file.bin", f"{server.address}file.bin", checksum=f"md5:{MD5}")) == here
     assert server.requests == []
 
 
 def test_of_several_forms_the_one_that_is_here_is_taken_else_the_one_that_can_be_downloaded(
     folders: Path, server: Server
 ):
-    forms = (RemoteFile("other.bin", None), RemoteFile("file.bin", f"{server.address}file.bin", md5=MD5))
+    forms = (RemoteFile("other.bin", None), RemoteFile("file.bin", f"{server.address}file.bin", checksum=f"md5:{MD5}"))
     assert obtain("set", *forms).name == "file.bin"
     put(folders / "data" / "other.bin")
     assert obtain("set", *forms).name == "other.bin"
@@ -142,7 +142,7 @@ def test_a_body_that_breaks_off_is_never_used_and_a_second_try_succeeds(folders:
 
 
 def test_a_download_with_a_wrong_sum_is_thrown_away(folders: Path, server: Server):
-    file = RemoteFile("file.bin", f"{server.address}file.bin", sha256="0" * 64)
+    file = RemoteFile("file.bin", f"{server.address}file.bin", checksum="sha256:" + "0" * 64)
     with pytest.raises(InputError, match=f"expected sha256:{'0' * 64}, found sha256:{SHA256}; it was thrown away"):
         obtain("set", file)
     assert everything_in(folders) == []
@@ -169,7 +169,7 @@ def test_a_refused_connection_is_reported_in_words(server: Server):
 @pytest.mark.parametrize(("value", "downloads"), [("1", False), ("yes", False), ("0", True), ("", True)])
 def test_offline_nothing_is_downloaded(value: str, downloads: bool, server: Server, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DRIFTLESS_OFFLINE", value)
-    file = RemoteFile("file.bin", f"{server.address}file.bin", md5=MD5)
+    file = RemoteFile("file.bin", f"{server.address}file.bin", checksum=f"md5:{MD5}")
     if downloads:
         assert obtain("set", file).is_file()
     else:
@@ -187,7 +187,7 @@ def test_a_file_that_cannot_be_downloaded_says_how_to_get_it(monkeypatch: pytest
 def test_a_found_file_with_a_wrong_sum_names_both_sums_and_the_remedy(folders: Path):
     path = put(folders / "data" / "file.bin", b"something else")
     with pytest.raises(InputError) as caught:
-        obtain("set", RemoteFile("file.bin", "http://127.0.0.1:1/file.bin", md5=MD5))
+        obtain("set", RemoteFile("file.bin", "http://127.0.0.1:1/file.bin", checksum=f"md5:{MD5}"))
     found = hashlib.md5(b"something else").hexdigest()
     for part in (str(path), f"expected md5:{MD5}, found md5:{found}", "Delete it and download it again"):
         assert part in str(caught.value)
@@ -196,7 +196,7 @@ def test_a_found_file_with_a_wrong_sum_names_both_sums_and_the_remedy(folders: P
 
 def test_a_sum_is_computed_once_for_a_file_that_does_not_change(folders: Path):
     path = put(folders / "data" / "file.bin")
-    file = RemoteFile("file.bin", None, sha256=SHA256)
+    file = RemoteFile("file.bin", None, checksum=f"sha256:{SHA256}")
     obtain("set", file)
     before = path.stat()
     path.write_bytes(bytes(len(CONTENT)))
@@ -211,12 +211,12 @@ def test_a_sum_is_computed_once_for_a_file_that_does_not_change(folders: Path):
 def test_a_damaged_store_of_sums_is_ignored(spoilt: bytes, folders: Path):
     put(folders / "cache" / "checked.json", spoilt)
     path = put(folders / "data" / "file.bin")
-    assert obtain("set", RemoteFile("file.bin", None, sha256=SHA256)) == path
+    assert obtain("set", RemoteFile("file.bin", None, checksum=f"sha256:{SHA256}")) == path
     assert SHA256 in (folders / "cache" / "checked.json").read_text()
 
 
 def test_the_sum_of_the_content_holds_for_every_compression_of_it(folders: Path):
-    file = RemoteFile("file.gz", None, unpacked=SHA256)
+    file = RemoteFile("file.gz", None, checksum=f"unpacked-sha256:{SHA256}")
     for content in (gzip.compress(CONTENT, 1), gzip.compress(CONTENT, 9, mtime=7), CONTENT):
         assert put(folders / "data" / "file.gz", content) == obtain("set", file)
     for content, complaint in (
@@ -232,7 +232,7 @@ def test_without_a_cache_that_can_be_written_files_are_checked_but_not_downloade
     folders: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("DRIFTLESS_CACHE", str(put(folders / "occupied") / "cache"))
-    file = RemoteFile("file.bin", f"{server.address}file.bin", sha256=SHA256)
+    file = RemoteFile("file.bin", f"{server.address}file.bin", checksum=f"sha256:{SHA256}")
     with pytest.raises(InputError, match=r"cannot be written \(.*\); make room there, or set DRIFTLESS_CACHE"):
         obtain("set", file)
     path = put(folders / "data" / "file.bin")

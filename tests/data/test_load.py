@@ -13,7 +13,6 @@ def writers(width: int = 2) -> Examples:
     return Examples(
         torch.arange(6.0)[:, None].expand(6, width),
         torch.tensor([0, 1, 2, 3, 0, 1]),
-        "made up",
         test=(torch.arange(3.0)[:, None].expand(3, width), torch.tensor([0, 1, 2])),
         classes=4,
         coarse=np.array([0, 0, 1, 1, 0, 0]),

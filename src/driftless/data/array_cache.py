@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -40,19 +39,16 @@ def _key(sources: Sequence[Path]) -> str:
 
 
 def _read(folder: Path) -> Arrays:
-    files = sorted(folder.iterdir())
-    return {path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in files}
+    return {path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in folder.iterdir()}
 
 
 def _write(folder: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Written to a temporary folder that is then renamed, so that a reader sees all arrays or none."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
+    with tempfile.TemporaryDirectory(prefix=".", dir=folder.parent) as temporary:
+        complete = Path(temporary, folder.name)
+        complete.mkdir()
         for name, values in arrays.items():
-            np.save(temporary / f"{name}.npy", values, allow_pickle=False)
-        os.chmod(temporary, 0o755)  # mkdtemp restricts it to the owner, but a cache may be shared
+            np.save(complete / f"{name}.npy", values, allow_pickle=False)
         shutil.rmtree(folder, ignore_errors=True)  # a damaged one
-        temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        complete.rename(folder)

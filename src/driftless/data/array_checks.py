@@ -93,8 +93,7 @@ def check_finite(values: Tensor, what: str, offsets: Ints | None) -> None:
     low, high = torch.aminmax(values)
     if torch.isfinite(low) and torch.isfinite(high):
         return
-    bad_in_row = (~torch.isfinite(values)).reshape(len(values), -1).sum(1)
-    owner, count, others = _locate(bad_in_row, offsets)
+    owner, count, others = _locate(~torch.isfinite(values), offsets)
     raise InputError(
         f"{owner} has {count} non-finite values (NaN or infinity) in its {what}{others}; "
         "remove these examples or replace the values."
@@ -107,16 +106,16 @@ def check_labels(targets: Tensor, classes: int, offsets: Ints | None) -> None:
     low, high = (int(bound) for bound in torch.aminmax(targets))
     if low >= 0 and high < classes:
         return
-    bad_in_row = ((targets < 0) | (targets >= classes)).reshape(len(targets), -1).sum(1)
-    owner, count, others = _locate(bad_in_row, offsets)
+    owner, count, others = _locate((targets < 0) | (targets >= classes), offsets)
     raise InputError(
         f"{owner} has {count} labels outside 0..{classes - 1}{others} (the labels go from {low} to {high}); "
         f"number the classes from 0 or set classes (now {classes})."
     )
 
 
-def _locate(bad_in_row: Tensor, offsets: Ints | None) -> tuple[str, int, str]:
+def _locate(bad: Tensor, offsets: Ints | None) -> tuple[str, int, str]:
     """The first client with bad values, how many it has, and a remark on how many other clients have some."""
+    bad_in_row = bad.reshape(len(bad), -1).sum(1)
     before = np.concatenate([[0], np.cumsum(bad_in_row.cpu().numpy())])
     if offsets is None:
         return "the test set", int(before[-1]), ""

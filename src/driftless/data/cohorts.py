@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from numbers import Integral, Real
@@ -223,11 +224,7 @@ def parse(text: str) -> Schedule:
 
 
 def _number(text: str, part: str) -> int | float:
-    try:
-        return int(part)
-    except ValueError:
-        pass
-    try:
-        return float(part)
-    except ValueError:
-        raise InputError(f"cohort '{text}' has '{part}' where a number is needed; allowed forms: {FORMS}.") from None
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(part)
+    raise InputError(f"cohort '{text}' has '{part}' where a number is needed; allowed forms: {FORMS}.")

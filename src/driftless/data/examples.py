@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from driftless.data.array_checks import Ints
+from driftless.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -16,9 +17,30 @@ class Examples:
 
     inputs: Tensor
     targets: Tensor
-    source: str  # authors, year, address and licence
     test: tuple[Tensor, Tensor] | None = None
     classes: int | None = None  # None: regression
     coarse: Ints | None = None  # the coarse label of each example
     users: Sequence[Hashable] | None = None  # the user of each example
     test_users: Sequence[Hashable] | None = None  # the user of each test example
+
+
+@dataclass(frozen=True)
+class UserExamples:
+    """The training or the test examples; those of one user are consecutive."""
+
+    inputs: Tensor
+    targets: Tensor
+    users: list[str]  # of each example
+
+
+def test_size(n: int) -> int:
+    """How many of a user's n examples or characters, the last in time, are for the test: a fifth, rounded down."""
+    return n // 5
+
+
+def as_examples(train: UserExamples | None, test: UserExamples | None, classes: int, if_empty: str) -> Examples:
+    """`if_empty` is the error message if no user has training examples."""
+    if train is None:
+        raise InputError(if_empty)
+    test_pair, test_users = ((test.inputs, test.targets), test.users) if test else (None, None)
+    return Examples(train.inputs, train.targets, test_pair, classes=classes, users=train.users, test_users=test_users)

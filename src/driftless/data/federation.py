@@ -42,7 +42,7 @@ class Federation:
     client_test: Federation | None = None  # test data of client i in its client i; here a client may be empty
     classes: int | None = None  # None: regression
     name: str = "federation"
-    client_names: tuple[str, ...] | None = None
+    client_names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         check_pair(self.inputs, self.targets, "the federation")
@@ -54,6 +54,8 @@ class Federation:
             )
         offsets.flags.writeable = False
         object.__setattr__(self, "offsets", offsets)
+        if self.client_names is not None:
+            object.__setattr__(self, "client_names", tuple(self.client_names))
         for what, length in (
             ("client_test", self.client_test.clients if self.client_test else None),
             ("client_names", len(self.client_names) if self.client_names is not None else None),
@@ -83,13 +85,10 @@ class Federation:
         a fraction), drawn by `seed`, are held out.
         """
         if len(clients) == 0:
-            raise InputError(
-                "a federation needs at least one client, got an empty list; give [(inputs, targets), ...]."
-            )
+            raise InputError("a federation needs at least one client, got none; give [(inputs, targets), ...].")
         own_test = None if client_test is None else cls(*_concatenate(client_test, "the test data of client"))
         inputs, targets, offsets = _concatenate(clients, "client")
-        names = None if client_names is None else tuple(client_names)
-        federation = cls(inputs, targets, offsets, client_test=own_test, name=name, client_names=names)
+        federation = cls(inputs, targets, offsets, client_test=own_test, name=name, client_names=client_names)
         return hold_out(_checked(federation, test, classes), validation, seed)
 
     @classmethod
@@ -116,13 +115,16 @@ class Federation:
         check_pair(inputs, targets, "the federation")
         owner = as_assignment(assignment, clients, len(inputs))
         offsets = _offsets(np.bincount(owner, minlength=clients))
-        if not allow_empty:
-            _check_no_empty_client(offsets)
+        empty = np.flatnonzero(np.diff(offsets) == 0)
+        if len(empty) and not allow_empty:
+            raise InputError(
+                f"client {empty[0]} has no examples ({len(empty)} of {clients} clients are empty); "
+                "leave them out or use fewer clients."
+            )
         if (owner[1:] < owner[:-1]).any():
             order = torch.from_numpy(np.argsort(owner, kind="stable"))
             inputs, targets = inputs.index_select(0, order), targets.index_select(0, order)
-        names = None if client_names is None else tuple(client_names)
-        federation = cls(inputs, targets, offsets, client_test=client_test, name=name, client_names=names)
+        federation = cls(inputs, targets, offsets, client_test=client_test, name=name, client_names=client_names)
         return _checked(federation, test, classes)
 
     @property
@@ -302,13 +304,16 @@ def _as_pair(pair: Pair, owner: str) -> tuple[Tensor, Tensor]:
 
 def _checked(federation: Federation, test: Pair | None, classes: int | None) -> Federation:
     """The federation with its test set and its number of classes, after checking all values."""
-    own = federation.client_test and _as_client_test(federation.client_test, federation)
+    own = federation.client_test
     stores: list[tuple[Tensor, Tensor, Ints | None]] = [(federation.inputs, federation.targets, federation.offsets)]
-    test_pair = None if test is None else _as_test(test, federation)
-    if test_pair:
+    test_pair = None
+    if test is not None:
+        test_pair = _converted(*_as_pair(test, "the test set"), federation, "the test set")
         stores.append((*test_pair, None))
-    if own:
-        stores.append((own.inputs, own.targets, own.offsets))
+    if own is not None:
+        inputs, targets = _converted(own.inputs, own.targets, federation, "client_test")
+        own = replace(own, inputs=inputs, targets=targets)
+        stores.append((inputs, targets, own.offsets))
     for inputs, targets, offsets in stores:
         check_finite(inputs, "inputs", offsets)
         check_finite(targets, "targets", offsets)
@@ -319,21 +324,11 @@ def _checked(federation: Federation, test: Pair | None, classes: int | None) -> 
     return replace(federation, test=test_pair, client_test=own and replace(own, classes=classes), classes=classes)
 
 
-def _as_test(test: Pair, federation: Federation) -> tuple[Tensor, Tensor]:
-    inputs, targets = _as_pair(test, "the test set")
-    check_alike(inputs, federation.inputs, "the inputs of the test set", "the clients")
-    check_alike(targets, federation.targets, "the targets of the test set", "the clients")
+def _converted(inputs: Tensor, targets: Tensor, federation: Federation, what: str) -> tuple[Tensor, Tensor]:
+    """Test data in the types of the federation."""
+    check_alike(inputs, federation.inputs, f"the inputs of {what}", "the clients")
+    check_alike(targets, federation.targets, f"the targets of {what}", "the clients")
     return inputs.to(federation.inputs.dtype), targets.to(federation.targets.dtype)
-
-
-def _as_client_test(client_test: Federation, federation: Federation) -> Federation:
-    check_alike(client_test.inputs, federation.inputs, "the inputs of client_test", "the clients")
-    check_alike(client_test.targets, federation.targets, "the targets of client_test", "the clients")
-    return replace(
-        client_test,
-        inputs=client_test.inputs.to(federation.inputs.dtype),
-        targets=client_test.targets.to(federation.targets.dtype),
-    )
 
 
 def _as_classes(classes: int | None, targets: list[Tensor]) -> int | None:
@@ -346,15 +341,6 @@ def _as_classes(classes: int | None, targets: list[Tensor]) -> int | None:
     if classes is not None:
         return as_count("classes", classes, 1)
     return max((1 + int(t.max()) for t in targets if t.numel()), default=1)
-
-
-def _check_no_empty_client(offsets: Ints) -> None:
-    empty = np.flatnonzero(np.diff(offsets) == 0)
-    if len(empty):
-        raise InputError(
-            f"client {empty[0]} has no examples ({len(empty)} of {len(offsets) - 1} clients are empty); "
-            "leave them out or use fewer clients."
-        )
 
 
 def _offsets(sizes: Ints) -> Ints:

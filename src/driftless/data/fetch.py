@@ -17,12 +17,10 @@ import zlib
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import Any
 
 from driftless.errors import InputError
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 SYSTEM = Path("/usr/share/datasets")
 """Each of Debian's packages of data sets has a folder here."""
@@ -35,34 +33,26 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A published file; a checksum is given only where it is known for certain."""
+    """A published file.
+
+    The checksum is `sha256:...`, `md5:...` or, for gzip files that circulate in several compressions,
+    `unpacked-sha256:...` of the decompressed content. It is given only where it is known for certain.
+    """
 
     name: str  # also its name in DRIFTLESS_DATA
-    url: str | None  # None: it cannot be downloaded from here
-    sha256: str | None = None
-    md5: str | None = None
+    url: str | None = None  # None: it cannot be downloaded from here
+    checksum: str | None = None
     advice: str = ""  # how else to get it
-    unpacked: str | None = (
-        None  # sha256 of the decompressed content of a gzip file, for files that circulate in several compressions
-    )
-
-    @property
-    def sum(self) -> str | None:
-        """`sha256:...`; the strongest of several checksums."""
-        sums = (("unpacked-sha256", self.unpacked), ("sha256", self.sha256), ("md5", self.md5))
-        return next((f"{kind}:{value}" for kind, value in sums if value), None)
 
 
 def find(dataset: str, *names: str) -> Path | None:
     """The first of these files that exists in the user's folder, in the system's or in the cache."""
-    found = _find(dataset, names)
-    return None if found is None else found[0]
+    return next((path for folder in _folders(dataset) for name in names if (path := folder / name).is_file()), None)
 
 
 def find_folder(dataset: str, *names: str) -> Path | None:
     """The same for folders, such as one of images."""
-    folders = (folder / name for folder in _folders(dataset) for name in names)
-    return next((path for path in folders if path.is_dir()), None)
+    return next((path for folder in _folders(dataset) for name in names if (path := folder / name).is_dir()), None)
 
 
 def obtain(dataset: str, *files: RemoteFile) -> Path:
@@ -70,11 +60,11 @@ def obtain(dataset: str, *files: RemoteFile) -> Path:
 
     Several files are alternatives: the same data under other names or in other formats.
     """
-    found = _find(dataset, [file.name for file in files])
-    if found is not None:
-        path, name = found
-        _check(path, next(file for file in files if file.name == name), dataset)
-        return path
+    for folder in _folders(dataset):
+        for file in files:
+            if (path := folder / file.name).is_file():
+                _check(path, file, dataset)
+                return path
     file = next((file for file in files if file.url), None)
     if file is None:
         raise _missing(dataset, files, "")
@@ -112,29 +102,26 @@ def replacing(path: Path) -> Generator[Path]:
         Path(name).unlink(missing_ok=True)
 
 
-def _find(dataset: str, names: Sequence[str]) -> tuple[Path, str] | None:
-    pairs = ((folder / name, name) for folder in _folders(dataset) for name in names)
-    return next(((path, name) for path, name in pairs if path.is_file()), None)
+def not_writable(path: Path, error: OSError) -> InputError:
+    return InputError(
+        f"{path} cannot be written ({error.strerror or error}); "
+        "make room there, or set DRIFTLESS_CACHE to a folder that can be written."
+    )
 
 
 def _folders(dataset: str) -> list[Path]:
     """The folders to search. One with the data set's name comes first: several data sets use the same file names."""
-    data = _data_folder()
-    own = [] if data is None else [data / dataset, data]
-    return [*own, SYSTEM / dataset, cache_folder() / dataset]
-
-
-def _data_folder() -> Path | None:
+    folders = [SYSTEM / dataset, cache_folder() / dataset]
     given = os.environ.get("DRIFTLESS_DATA")
     if not given:
-        return None
-    folder = Path(given).expanduser().absolute()
-    if not folder.is_dir():
+        return folders
+    data = Path(given).expanduser().absolute()
+    if not data.is_dir():
         raise InputError(
             f"DRIFTLESS_DATA is '{given}', and there is no such folder; "
             "set it to the folder that has your files, or unset it."
         )
-    return folder
+    return [data / dataset, data, *folders]
 
 
 def _missing(dataset: str, files: Sequence[RemoteFile], reason: str) -> InputError:
@@ -155,17 +142,17 @@ def _remedy(dataset: str, files: Sequence[RemoteFile]) -> str:
 
 def _check(path: Path, file: RemoteFile, dataset: str) -> None:
     """Raise unless a found file is the published one; verified checksums are stored, so this is done once per file."""
-    if file.sum is None or _stored_sum(path) == file.sum:
+    if file.checksum is None or _stored_sum(path) == file.checksum:
         return
-    found = _sum_of(path, file.sum)
-    if found != file.sum:
+    found = _sum_of(path, file.checksum)
+    if found != file.checksum:
         again = "download it again" if file.url else file.advice or "get it again"
         raise InputError(
-            f"{path} is not the published file of data set '{dataset}': expected {file.sum}, found {found}. "
+            f"{path} is not the published file of data set '{dataset}': expected {file.checksum}, found {found}. "
             f"Delete it and {again}; or, if it belongs to another data set, put the right one into "
             f"the folder '{dataset}' of DRIFTLESS_DATA, which is searched first."
         )
-    _store_sum(path, file.sum)
+    _store_sum(path, file.checksum)
 
 
 def _sum_of(path: Path, like: str) -> str:
@@ -175,16 +162,11 @@ def _sum_of(path: Path, like: str) -> str:
     with open(path, "rb") as file:
         packed = algorithm != kind and file.read(2) == GZIP_MAGIC
         file.seek(0)
-        if not packed:
-            return f"{kind}:{hashlib.file_digest(file, algorithm).hexdigest()}"
-        digest = hashlib.new(algorithm)
         try:
-            with gzip.open(file) as content:
-                while chunk := content.read(CHUNK):
-                    digest.update(chunk)
-        except (EOFError, OSError, zlib.error) as error:
+            with gzip.open(file) if packed else file as content:
+                return f"{kind}:{hashlib.file_digest(content, algorithm).hexdigest()}"
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             return f"a damaged gzip file ({error})"
-        return f"{kind}:{digest.hexdigest()}"
 
 
 def _stored_sum(path: Path) -> object:
@@ -197,10 +179,8 @@ def _stored_sum(path: Path) -> object:
 def _store_sum(path: Path, checksum: str) -> None:
     status = path.stat()
     content = {**_stored_sums(), str(path): [status.st_size, status.st_mtime_ns, checksum]}
-    with (
-        contextlib.suppress(OSError),
-        replacing(cache_folder() / CHECKED) as temporary,
-    ):  # a cache that cannot be written: computed again next time
+    # a cache that cannot be written: computed again next time
+    with contextlib.suppress(OSError), replacing(cache_folder() / CHECKED) as temporary:
         temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
 
 
@@ -227,7 +207,7 @@ def _download(dataset: str, file: RemoteFile) -> Path:
         with replacing(path) as temporary, _progress_bar(file) as bar, contextlib.ExitStack() as responses:
             try:
                 get = pooch.HTTPDownloader(
-                    progressbar=bar,  # pyright: ignore[reportArgumentType]: any such object is documented
+                    progressbar=bar,
                     chunk_size=CHUNK,
                     timeout=TIMEOUT,
                     headers={"Accept-Encoding": "identity"},  # the file as published, not compressed in transit
@@ -238,18 +218,15 @@ def _download(dataset: str, file: RemoteFile) -> Path:
             except requests.RequestException as error:
                 reason = f" It could not be downloaded from {file.url}: {_reason(error)}."
                 raise _missing(dataset, [file], reason) from error
-            if file.sum is not None and (found := _sum_of(temporary, file.sum)) != file.sum:
+            if file.checksum is not None and (found := _sum_of(temporary, file.checksum)) != file.checksum:
                 raise InputError(
-                    f"what {file.url} sent is not {file.name} of data set '{dataset}': expected {file.sum}, "
+                    f"what {file.url} sent is not {file.name} of data set '{dataset}': expected {file.checksum}, "
                     f"found {found}; it was thrown away. Try again later. {_remedy(dataset, [file])}"
                 )
     except OSError as error:
-        raise InputError(
-            f"{path} cannot be written ({error.strerror or error}); "
-            "make room there, or set DRIFTLESS_CACHE to a folder that can be written."
-        ) from error
-    if file.sum is not None:
-        _store_sum(path, file.sum)
+        raise not_writable(path, error) from error
+    if file.checksum is not None:
+        _store_sum(path, file.checksum)
     return path
 
 
@@ -268,27 +245,12 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-class _Bar:
-    """The interface of a progress bar that pooch expects."""
-
-    def __init__(self, progress: Progress, title: str) -> None:
-        self.total = 0  # set by pooch; 0: not announced by the server
-        self._progress = progress
-        self._task = progress.add_task(title, total=None)
-
-    def update(self, amount: int) -> None:
-        self._progress.update(self._task, total=self.total or None, advance=amount)
-
-    def reset(self) -> None:
-        self._progress.reset(self._task)
-
-    def close(self) -> None:
-        pass
-
-
 @contextlib.contextmanager
-def _progress_bar(file: RemoteFile) -> Generator[_Bar]:
-    """A bar on a terminal's standard error; elsewhere one line, so that the log shows what is being downloaded."""
+def _progress_bar(file: RemoteFile) -> Generator[Any]:
+    """A bar on a terminal's standard error; elsewhere one line, so that the log shows what is being downloaded.
+
+    It has the attributes that pooch expects of a bar; pooch sets `total`, to 0 if the server does not announce it.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
@@ -297,4 +259,7 @@ def _progress_bar(file: RemoteFile) -> Generator[_Bar]:
         console.print(f"downloading {file.url}", markup=False, highlight=False, soft_wrap=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as progress:
-        yield _Bar(progress, f"downloading {file.name}")
+        task = progress.add_task(f"downloading {file.name}", total=None)
+        bar = SimpleNamespace(total=0, reset=lambda: progress.reset(task), close=lambda: None)
+        bar.update = lambda amount: progress.update(task, total=bar.total or None, advance=amount)
+        yield bar

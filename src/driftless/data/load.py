@@ -12,7 +12,7 @@ from driftless.data.array_checks import Ints, as_count
 from driftless.data.datasets import DATASETS, DataSource
 from driftless.data.examples import Examples
 from driftless.data.federation import Federation, held_out_number, hold_out
-from driftless.data.partition import PARTITIONS, Partition
+from driftless.data.partition import PARTITIONS, Partition, check_options
 from driftless.errors import InputError, unknown
 from driftless.random import stream
 
@@ -40,67 +40,69 @@ def load(
     if clients is not None:
         as_count("clients", clients, 1)
     if source.has_clients:
-        federation = _load_clients(name, source, clients, partition, seed, options)
+        if partition is not None:
+            raise InputError(
+                f"data set '{name}' already comes as clients, so partition='{partition}' cannot be applied; "
+                "leave partition out."
+            )
+        _check_names(f"data set '{name}'", options, source.options)
+        number = {} if clients is None else {"clients": clients}
+        federation = source.load(seed=seed, **number, **options)
+        assert isinstance(federation, Federation)
     else:
-        federation = _load_and_partition(name, source, clients, partition, seed, validation, options)
+        partition = partition or ("natural" if "users" in source.provides else "iid")
+        rule, arguments = _checked_partition(name, source, partition, clients, validation, options)
+        examples = source.load(**{key: options[key] for key in source.options if key in options})
+        assert isinstance(examples, Examples)
+        federation = _divide(name, examples, rule, arguments, seed)
     return hold_out(federation, validation, seed)
 
 
-def _load_clients(
-    name: str, source: DataSource, clients: int | None, partition: str | None, seed: int, options: Mapping[str, object]
-) -> Federation:
-    if partition is not None:
-        raise InputError(
-            f"data set '{name}' already comes as clients, so partition='{partition}' cannot be applied; "
-            "leave partition out."
-        )
-    _check_names(f"data set '{name}'", options, source.options)
-    chosen = options if clients is None else {"clients": clients, **options}
-    federation = source.load(seed=seed, **chosen)
-    assert isinstance(federation, Federation)
-    return federation
-
-
-def _load_and_partition(
+def _checked_partition(
     name: str,
     source: DataSource,
+    partition: str,
     clients: int | None,
-    partition: str | None,
-    seed: int,
     validation: int | float,
     options: Mapping[str, object],
-) -> Federation:
-    partition = partition or ("natural" if "users" in source.provides else "iid")
+) -> tuple[Partition, dict[str, object]]:
+    """The partition and the number of clients with its other options; all checks that need no data."""
     if partition not in PARTITIONS:
         raise unknown("partition", str(partition), PARTITIONS)
     rule = PARTITIONS[partition]
     _check_names(f"data set '{name}' / partition '{partition}'", options, {**source.options, **rule.options})
-    chosen = _checked_options(partition, rule, {key: options[key] for key in rule.options if key in options})
-    _check_provided(name, source, partition, rule)
+    chosen = {key: options.get(key, parameter.default) for key, parameter in rule.options.items()}
+    for key, value in chosen.items():
+        if value is inspect.Parameter.empty:
+            raise InputError(f"partition '{partition}' needs {key}; give it, for example {key}=0.3.")
+    check_options(partition, **chosen)
+    for need, meaning in (("users", "the user of each example"), ("coarse", "coarse labels")):
+        if need in rule.needs and need not in source.provides:
+            having = ", ".join(other for other, candidate in DATASETS.items() if need in candidate.provides)
+            raise InputError(
+                f"partition '{partition}' needs {meaning}, and data set '{name}' has none; use a data set that does "
+                f"({having})."
+            )
     if "clients" in rule.needs:
         clients = DEFAULT_CLIENTS if clients is None else clients
-        held_out_number(validation, clients)  # for its checks, before any work
-    elif clients is not None:
+        held_out_number(validation, clients)  # for its checks
+        return rule, {"clients": clients, **chosen}
+    if clients is not None:
         raise InputError(
             f"partition '{partition}' makes one client per user, so clients={clients} has no use; omit it."
         )
-    examples = source.load(**{key: options[key] for key in source.options if key in options})
-    assert isinstance(examples, Examples)
-    return _divide(name, examples, rule, chosen, clients, seed)
+    return rule, chosen
 
 
-def _divide(
-    name: str, examples: Examples, rule: Partition, options: Mapping[str, object], clients: int | None, seed: int
-) -> Federation:
+def _divide(name: str, examples: Examples, rule: Partition, arguments: Mapping[str, object], seed: int) -> Federation:
     supply = {
         "n": len(examples.inputs),
         "labels": examples.targets.numpy(),
         "coarse": examples.coarse,
         "users": examples.users,
-        "clients": clients,
         "rng": stream(seed, "partition"),
     }
-    result = rule.assign(**{key: supply[key] for key in rule.needs}, **options)
+    result = rule.assign(**{key: supply[key] for key in rule.needs if key in supply}, **arguments)
     assignment, names = result if isinstance(result, tuple) else (result, None)
     clients = int(assignment.max()) + 1
     return Federation.from_assignment(
@@ -133,21 +135,3 @@ def _check_names(kind: str, given: Mapping[str, object], allowed: Mapping[str, i
     for key in given:
         if key not in allowed:
             raise unknown(f"option of {kind}", key, [*allowed, "clients", "partition", "seed", "validation"])
-
-
-def _checked_options(partition: str, rule: Partition, given: Mapping[str, object]) -> dict[str, object]:
-    """The partition's options with its defaults filled in."""
-    chosen = {key: parameter.default for key, parameter in rule.options.items()} | dict(given)
-    for key, value in chosen.items():
-        if value is inspect.Parameter.empty:
-            raise InputError(f"partition '{partition}' needs {key}; give it, for example {key}=0.3.")
-    rule.check(**chosen)
-    return chosen
-
-
-def _check_provided(name: str, source: DataSource, partition: str, rule: Partition) -> None:
-    for need, meaning in (("users", "the user of each example"), ("coarse", "coarse labels")):
-        if need in rule.needs and need not in source.provides:
-            having = [other for other, candidate in DATASETS.items() if need in candidate.provides]
-            advice = f"use a data set that does ({', '.join(having)})" if having else "use another partition"
-            raise InputError(f"partition '{partition}' needs {meaning}, and data set '{name}' has none; {advice}.")

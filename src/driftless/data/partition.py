@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ def dirichlet(
     `sizes` is "balanced" (they differ by at most one) or "lognormal", where `sigma` is the standard deviation of the
     logarithm of a size.
     """
-    _check_dirichlet(alpha, sizes, sigma)
+    check_options("dirichlet", alpha=alpha, sizes=sizes, sigma=sigma)
     codes = _codes(labels, clients)
     weights = _log_dirichlet(np.full(codes.max() + 1, float(alpha)), clients, rng)
     if sizes == "balanced":
@@ -57,7 +57,7 @@ def prior_dirichlet(labels: npt.ArrayLike, clients: int, alpha: float, rng: Gene
 
     alpha = 0 is the limit, the worst case of the GHBM experiments: each client has a single label.
     """
-    _check_prior_dirichlet(alpha)
+    check_options("prior-dirichlet", alpha=alpha)
     codes = _codes(labels, clients)
     if alpha == 0:
         return _single_label(codes, clients, rng)
@@ -67,7 +67,7 @@ def prior_dirichlet(labels: npt.ArrayLike, clients: int, alpha: float, rng: Gene
 
 def shards(labels: npt.ArrayLike, clients: int, rng: Generator, shards_per_client: int = 2) -> Ints:
     """Sorted by label and cut into equal shards that are dealt at random (McMahan et al. 2017)."""
-    _check_shards(shards_per_client)
+    check_options("shards", shards_per_client=shards_per_client)
     codes = _codes(labels, clients)
     n = len(codes)
     number = min(n, clients * shards_per_client)  # a shard has at least one example
@@ -89,7 +89,7 @@ def pachinko(
 
     Each client draws Dirichlet(alpha) over the coarse labels and Dirichlet(beta) over the fine labels of each.
     """
-    _check_pachinko(alpha, beta)
+    check_options("pachinko", alpha=alpha, beta=beta)
     codes = _codes(labels, clients)
     parent = _parents(codes, coarse)  # [fine]
     fine = _log_dirichlet(np.full(len(parent), float(beta)), clients, rng)
@@ -281,26 +281,15 @@ def _check_enough(n: int, clients: int) -> None:
         raise InputError(f"{n} examples are too few for {clients} clients; use at most {n} clients.")
 
 
-def _check_dirichlet(alpha: float, sizes: str, sigma: float) -> None:
-    check_range("alpha", alpha, 0, np.inf, low_open=True, high_open=True)
-    check_choice("sizes", sizes, ("balanced", "lognormal"))
-    check_range("sigma", sigma, 0, np.inf, high_open=True)
-
-
-def _check_prior_dirichlet(alpha: float) -> None:
-    check_range("alpha", alpha, 0, np.inf, high_open=True)
-
-
-def _check_shards(shards_per_client: int) -> None:
-    as_count("shards_per_client", shards_per_client, 1)
-
-
-def _check_pachinko(alpha: float, beta: float) -> None:
-    check_range("alpha", alpha, 0, np.inf, low_open=True, high_open=True)
+def check_options(
+    partition: str, alpha: Any = 1, beta: Any = 1, sizes: Any = "balanced", sigma: Any = 0, shards_per_client: Any = 1
+) -> None:
+    """Raise unless the options are allowed; also called before any data are loaded."""
+    check_range("alpha", alpha, 0, np.inf, low_open=partition != "prior-dirichlet", high_open=True)
     check_range("beta", beta, 0, np.inf, low_open=True, high_open=True)
-
-
-def _no_options() -> None: ...
+    check_range("sigma", sigma, 0, np.inf, high_open=True)
+    check_choice("sizes", sizes, ("balanced", "lognormal"))
+    as_count("shards_per_client", shards_per_client, 1)
 
 
 @dataclass(frozen=True)
@@ -309,7 +298,6 @@ class Partition:
 
     assign: Callable[..., Ints | tuple[Ints, tuple[str, ...]]]
     summary: str
-    check: Callable[..., None] = _no_options  # of the options, before any data are loaded
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -319,28 +307,21 @@ class Partition:
     @property
     def options(self) -> Mapping[str, inspect.Parameter]:
         """The parameters that the user may set; one whose default is `Parameter.empty` must be set."""
-        return {
-            name: parameter
-            for name, parameter in inspect.signature(self.assign).parameters.items()
-            if name not in SUPPLIED
-        }
+        parameters = inspect.signature(self.assign).parameters
+        return {name: parameter for name, parameter in parameters.items() if name not in SUPPLIED}
 
 
 PARTITIONS: dict[str, Partition] = {
     "iid": Partition(iid, "examples dealt at random, sizes equal"),
     "dirichlet": Partition(
-        dirichlet,
-        "label probabilities of each client from Dirichlet(alpha); small alpha = few labels per client",
-        _check_dirichlet,
+        dirichlet, "label probabilities of each client from Dirichlet(alpha); small alpha = few labels per client"
     ),
     "prior-dirichlet": Partition(
-        prior_dirichlet,
-        "Dirichlet(alpha * global label distribution); alpha=0 = a single label per client",
-        _check_prior_dirichlet,
+        prior_dirichlet, "Dirichlet(alpha * global label distribution); alpha=0 = a single label per client"
     ),
-    "shards": Partition(shards, "sorted by label, cut into shards, dealt at random", _check_shards),
+    "shards": Partition(shards, "sorted by label, cut into shards, dealt at random"),
     "pachinko": Partition(
-        pachinko, "Dirichlet(alpha) over coarse labels, Dirichlet(beta) over the fine labels in each", _check_pachinko
+        pachinko, "Dirichlet(alpha) over coarse labels, Dirichlet(beta) over the fine labels in each"
     ),
     "natural": Partition(natural, "one client per user of the data set"),
 }

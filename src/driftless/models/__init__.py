@@ -12,8 +12,7 @@ from torch import nn
 
 from driftless.errors import unknown
 from driftless.models.cnn import cnn, cnn_adabest, cnn_emnist, cnn_fedgbo_cifar, cnn_fedgbo_femnist, lenet
-from driftless.models.linear import linear, logistic
-from driftless.models.mlp import mlp
+from driftless.models.dense import linear, logistic, mlp
 from driftless.models.mobilenet import mobilenet_v2
 from driftless.models.recurrent import gru_fedgbo, lstm_ghbm, lstm_large_cohort, lstm_stackoverflow
 from driftless.models.resnet import resnet_18, resnet_20
@@ -22,9 +21,7 @@ from driftless.models.vit import vit_b16
 from driftless.models.weights import load_weights as load_weights
 from driftless.random import torch_stream
 
-Builder = Callable[[Task], nn.Module]
-
-MODELS: dict[str, Builder] = {
+MODELS: dict[str, Callable[[Task], nn.Module]] = {
     "linear": linear,
     "logistic": logistic,
     "mlp": mlp,
@@ -46,11 +43,7 @@ MODELS: dict[str, Builder] = {
 
 
 def build(
-    name: str,
-    input_shape: tuple[int, ...],
-    classes: int | None,
-    seed: int = 0,
-    target_shape: tuple[int, ...] = (),
+    name: str, input_shape: tuple[int, ...], classes: int | None, seed: int = 0, target_shape: tuple[int, ...] = ()
 ) -> nn.Module:
     """The named model for inputs and targets of these shapes, its parameters drawn from `seed` alone.
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import torch
 from torch import nn
 
-Module = TypeVar("Module", bound=nn.Module)
-
 
 @torch.no_grad()
-def initialize_like_keras(module: Module) -> Module:
+def initialize_like_keras(module: nn.Module) -> nn.Module:
     """Glorot's uniform weights, biases of 0, small embeddings; LSTMs with one trained bias, 1 for the forget gate."""
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):

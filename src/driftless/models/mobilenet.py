@@ -64,5 +64,4 @@ class MobileNetV2(nn.Module):
 
 def mobilenet_v2(task: Task) -> nn.Module:
     """GHBM, GLDv2 and iNaturalist: MobileNetV2 with GroupNorm; 3,504,872 parameters for 1,000 classes."""
-    channels, _, _ = require_image("mobilenet-v2", task)
-    return MobileNetV2(channels, require_classes("mobilenet-v2", task))
+    return MobileNetV2(require_image("mobilenet-v2", task)[0], require_classes("mobilenet-v2", task))

@@ -79,11 +79,7 @@ class ResNet(nn.Module):
 def resnet_20(task: Task) -> nn.Module:
     """GHBM, CIFAR-10: ResNet-20 with GroupNorm of two groups; 269,722 parameters."""
     channels, _, _ = require_image("resnet-20", task)
-    stem = nn.Sequential(
-        nn.Conv2d(channels, 16, 3, padding=1, bias=False),
-        nn.GroupNorm(GROUPS, 16),
-        nn.ReLU(),
-    )
+    stem = nn.Sequential(nn.Conv2d(channels, 16, 3, padding=1, bias=False), nn.GroupNorm(GROUPS, 16), nn.ReLU())
     return ResNet(stem, (16, 32, 64), 3, Subsample, require_classes("resnet-20", task))
 
 

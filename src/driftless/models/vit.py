@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from math import sqrt
 
 import torch
@@ -60,9 +61,7 @@ class Encoder(nn.Module):
     def __init__(self, length: int, width: int, layers: int, heads: int) -> None:
         super().__init__()
         self.pos_embedding = nn.Parameter(torch.empty(1, length, width).normal_(std=0.02))
-        self.layers = nn.Sequential()
-        for number in range(layers):
-            self.layers.add_module(f"encoder_layer_{number}", Layer(width, heads))
+        self.layers = nn.Sequential(OrderedDict((f"encoder_layer_{i}", Layer(width, heads)) for i in range(layers)))
         self.ln = nn.LayerNorm(width, eps=1e-6)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -80,8 +79,8 @@ class VisionTransformer(nn.Module):
         self.conv_proj = nn.Conv2d(channels, width, PATCH, stride=PATCH)
         self.class_token = nn.Parameter(torch.zeros(1, 1, width))
         self.encoder = Encoder((height // PATCH) * (wide // PATCH) + 1, width, layers, heads)
-        self.heads = nn.Sequential()
-        self.heads.add_module("head", head := nn.Linear(width, classes))
+        head = nn.Linear(width, classes)
+        self.heads = nn.Sequential(OrderedDict(head=head))
         nn.init.trunc_normal_(self.conv_proj.weight, std=sqrt(1 / (channels * PATCH**2)))
         for zero in (self.conv_proj.bias, head.weight, head.bias):
             assert zero is not None

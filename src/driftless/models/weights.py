@@ -7,17 +7,14 @@ from os import PathLike
 from pathlib import Path
 
 import safetensors.torch
-import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from driftless.errors import InputError
 
-STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
-"""Tensors of BatchNorm that GroupNorm does not have."""
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # of BatchNorm; GroupNorm has none
 
 
-@torch.no_grad()
 def load_weights(module: nn.Module, file: str | PathLike[str]) -> tuple[str, ...]:
     """Copy the tensors of a safetensors file into the module by name; returns a sentence for each part left out.
 
@@ -29,12 +26,10 @@ def load_weights(module: nn.Module, file: str | PathLike[str]) -> tuple[str, ...
     found = {name: value for name, value in stored.items() if name.rpartition(".")[2] not in STATISTICS}
     _check_names(path, found, own)
     other_head = [name for name in _last_layer(module) if _differs_in_classes(found[name], own[name])]
-    for name, value in found.items():
-        if name not in other_head:
-            _check_tensor(path, name, value, own[name])
-    for name, value in found.items():
-        if name not in other_head:
-            own[name].copy_(value)  # a state_dict shares its memory with the module
+    used = {name: value for name, value in found.items() if name not in other_head}
+    for name, value in used.items():
+        _check_tensor(path, name, value, own[name])
+    module.load_state_dict(used, strict=False)  # not strict: without the last layer if its classes differ
 
     notices: list[str] = []
     if other_head:

@@ -16,15 +16,15 @@ from driftless.errors import InputError
 
 
 @pytest.mark.parametrize("form", ["python", "binary", "mosaics"])
-def test_cifar100_has_its_fine_and_its_coarse_labels_from_every_form(form: str, cifar_folder: Path):
+def test_cifar100_has_its_fine_and_its_coarse_labels_from_every_form(form: str, without_sums: Path):
     small, repeats = small_100(), 1
     if form == "python":
         keys = {"labels": "fine_labels", "coarse": "coarse_labels"}
-        write_tar(cifar_folder / "cifar-100-python.tar.gz", python_members(small, keys))
+        write_tar(without_sums / "cifar-100-python.tar.gz", python_members(small, keys))
     elif form == "binary":
-        write_tar(cifar_folder / "cifar-100-binary.tar.gz", binary_members(small, ["coarse", "labels"]))
+        write_tar(without_sums / "cifar-100-binary.tar.gz", binary_members(small, ["coarse", "labels"]))
     else:
-        write_mosaics(cifar_folder, small)
+        write_mosaics(without_sums, small)
         repeats = 2
     assert cifar100.is_here()
     examples = cifar100.load(normalize="none")
@@ -39,9 +39,9 @@ def test_cifar100_has_its_fine_and_its_coarse_labels_from_every_form(form: str, 
     assert examples.classes == 100
 
 
-def test_mosaics_without_labels_say_what_is_missing(cifar_folder: Path):
-    write_mosaics(cifar_folder, small_100())
-    (cifar_folder / "cifar100_labels.npz").unlink()
+def test_mosaics_without_labels_say_what_is_missing(without_sums: Path):
+    write_mosaics(without_sums, small_100())
+    (without_sums / "cifar100_labels.npz").unlink()
     assert not cifar100.is_here()
     with pytest.raises(InputError, match=r"needs cifar100_labels.npz, which is not here.*cifar-100-python.tar.gz"):
         cifar100.load()
@@ -56,16 +56,16 @@ def test_mosaics_without_labels_say_what_is_missing(cifar_folder: Path):
         ({"coarse_test": np.full(100, 20)}, "labels from 20 to 20, the data set's go from 0 to 19"),
     ],
 )
-def test_wrong_labels_of_mosaics_name_their_file(labels: dict[str, np.ndarray], complaint: str, cifar_folder: Path):
-    write_mosaics(cifar_folder, small_100(), **labels)
+def test_wrong_labels_of_mosaics_name_their_file(labels: dict[str, np.ndarray], complaint: str, without_sums: Path):
+    write_mosaics(without_sums, small_100(), **labels)
     with pytest.raises(InputError, match=complaint) as caught:
         cifar100.load()
-    assert str(cifar_folder / "cifar100_labels.npz") in str(caught.value)
+    assert str(without_sums / "cifar100_labels.npz") in str(caught.value)
 
 
-def test_a_mosaic_of_another_size_is_refused(cifar_folder: Path):
-    write_mosaics(cifar_folder, small_100())
-    Image.new("RGB", (3200, 40)).save(cifar_folder / "cifar100_train_b.webp", lossless=True, method=0, quality=0)
+def test_a_mosaic_of_another_size_is_refused(without_sums: Path):
+    write_mosaics(without_sums, small_100())
+    Image.new("RGB", (3200, 40)).save(without_sums / "cifar100_train_b.webp", lossless=True, method=0, quality=0)
     with pytest.raises(InputError, match=r"cifar100_train_b.webp cannot be read: it has 3200x40 pixels"):
         cifar100.load()
 

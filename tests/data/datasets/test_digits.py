@@ -17,7 +17,6 @@ def test_digits_are_the_1797_digits_of_the_repository():
     assert examples.inputs.dtype == torch.float32
     assert examples.targets.dtype == torch.int64
     assert (examples.inputs.min(), examples.inputs.max()) == (0, 1)
-    assert "CC BY 4.0" in examples.source
     counts = np.bincount(np.concatenate([examples.targets, examples.test[1]]))
     assert counts.tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
 

@@ -12,7 +12,7 @@ import torch
 from data.idx_files import NAMES, as_idx, small_set, write_idx_files
 from data.write_files import need
 from driftless.data import DATASETS, fetch
-from driftless.data.datasets import fashion_mnist, mnist
+from driftless.data.datasets.mnist import FASHION_MNIST, MNIST
 from driftless.data.formats.idx import read_idx
 from driftless.data.preprocessing.images import normalized
 from driftless.errors import InputError
@@ -22,7 +22,7 @@ from driftless.errors import InputError
 def test_mnist_is_read_from_every_form_it_is_passed_on_in(pattern: str, without_sums: Path):
     parts = small_set()
     write_idx_files(without_sums, parts, pattern)
-    examples = mnist.load(normalize="none")
+    examples = MNIST.load(normalize="none")
     assert examples.test is not None
     assert examples.inputs.shape == (30, 1, 28, 28)
     assert examples.inputs.dtype == torch.float32
@@ -31,21 +31,20 @@ def test_mnist_is_read_from_every_form_it_is_passed_on_in(pattern: str, without_
         scale = 255 if values.ndim == 3 else 1
         np.testing.assert_allclose(tensor.reshape(values.shape).numpy() * scale, values, atol=1e-4)
     assert examples.classes == 10
-    assert "LeCun" in examples.source
     assert (DATASETS["mnist"].files, DATASETS["digits"].files) == ("here", "included")
 
 
 def test_another_set_under_the_names_of_mnist_is_refused(folders: Path):
     write_idx_files(folders / "data", small_set(), "{}.gz")
     with pytest.raises(InputError, match=r"train-images-idx3-ubyte.gz is not the published file of data set 'mnist'"):
-        mnist.load()
+        MNIST.load()
     with pytest.raises(InputError, match=r"put the right one into the folder 'fashion-mnist' of DRIFTLESS_DATA"):
-        fashion_mnist.load()
+        FASHION_MNIST.load()
 
 
 def test_the_usual_normalisation_is_that_of_the_pixels_in_0_to_1(without_sums: Path):
     write_idx_files(without_sums, small_set(), "{}.gz")
-    plain, usual = mnist.load(normalize="none"), mnist.load()
+    plain, usual = MNIST.load(normalize="none"), MNIST.load()
     torch.testing.assert_close(usual.inputs, (plain.inputs - 0.1307) / 0.3081)
 
 
@@ -80,7 +79,7 @@ def test_a_damaged_idx_file_names_the_file_and_the_remedy(name: str, kind: str, 
     write_idx_files(without_sums, small_set(), "{}.gz")
     damage(without_sums, name, kind)
     with pytest.raises(InputError, match=complaint) as caught:
-        mnist.load()
+        MNIST.load()
     assert str(without_sums / f"{name}.gz") in str(caught.value)
     assert "delete" in str(caught.value)
 
@@ -93,7 +92,7 @@ def test_the_labels_of_the_real_mnist_have_the_known_counts(real: Path):
 
 def test_the_real_test_images_of_mnist_pass_their_sum(real: Path):
     need(real / "mnist_t10k-images-idx3-ubyte.gz")
-    path = fetch.obtain("mnist", *mnist.FILES[2])
-    inputs = normalized(read_idx(path, 3)[:, None], mnist.STATISTICS, "dataset")
+    path = fetch.obtain("mnist", *MNIST.forms_of("t10k-images-idx3-ubyte"))
+    inputs = normalized(read_idx(path, 3)[:, None], MNIST.statistics, "dataset")
     assert inputs.shape == (10_000, 1, 28, 28)
     assert inputs.mean().abs() < 0.01

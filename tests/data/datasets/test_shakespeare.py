@@ -11,7 +11,6 @@ import driftless
 from data import write_files as write
 from driftless.data.datasets import shakespeare
 from driftless.data.datasets.shakespeare import Alphabet
-from driftless.data.formats import leaf
 from driftless.errors import InputError
 
 HAMLET = "To be, or not to be, that is the question:\nWhether 'tis nobler in the mind to suffer"
@@ -73,7 +72,7 @@ def test_a_sequence_predicts_every_next_character_and_marks_the_speeches(folder:
 def test_the_vocabularies_are_those_of_leaf_and_tff_and_know_an_unknown_character():
     assert len(set(shakespeare.LEAF.characters)) == 80
     assert shakespeare.LEAF.encode("\n }$é漢").tolist() == [0, 1, 79, 79, 79, 79]
-    assert len(set(shakespeare.TFF.characters)) == 86
+    assert len(set(shakespeare.TFF.characters)) == 89
     assert shakespeare.TFF.encode("dh\r~漢\x02\x03").tolist() == [1, 2, 86, 87, 87, 88, 89]
 
 
@@ -127,7 +126,7 @@ def test_the_windows_of_leaf_are_taken_as_they_are(folder: Path):
 
 def test_of_a_single_file_of_leaf_the_test_windows_overlap_with_no_training_window(folder: Path):
     write.leaf(folder / "shakespeare.json", {"h": leaf_windows("".join(chr(256 + i) for i in range(1080)))})
-    windows, test = shakespeare._leaf_windows(leaf.require("shakespeare"))
+    windows, test = shakespeare._leaf_windows()
     assert (len(windows[0][1]), len(test[0][1])) == (720, 200)
     assert not set("".join(windows[0][1])) & set("".join(test[0][1]))
     write.leaf(folder / "shakespeare.json", {"short": leaf_windows(HAMLET + LEAR)})
@@ -157,7 +156,7 @@ def test_what_leafs_windows_cannot_be_is_an_error(folder: Path, x, y, options, m
     [
         (
             '{"play": "p", "role": "r"}',
-            "has no 'speeches'; a file of roles (play, role, speeches) has one object a line",
+            "has no 'speeches'; a file of roles (play, role, speeches) has an object a line",
         ),
         ('{"play": ', "shakespeare_roles.jsonl.gz cannot be read: it is not a file of roles"),
     ],

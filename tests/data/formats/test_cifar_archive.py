@@ -11,7 +11,7 @@ import pytest
 
 from data.cifar_files import as_python2_pickle, binary_members, python_members, small_10, write_tar
 from driftless.data.datasets.cifar10 import LAYOUT
-from driftless.data.formats.cifar_archive import read_binary_archive, read_python_archive
+from driftless.data.formats.cifar_archive import read_archive
 from driftless.errors import InputError
 
 
@@ -22,7 +22,7 @@ def test_a_truncated_archive_names_the_file_and_the_remedy(part: float, tmp_path
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * part)])
     with pytest.raises(InputError, match=r"cifar-10-python.tar.gz cannot be read: .* delete it and get it again"):
-        read_python_archive(tmp_path / "cifar-10-python.tar.gz", LAYOUT)
+        read_archive(tmp_path / "cifar-10-python.tar.gz", LAYOUT)
 
 
 def test_an_archive_without_a_batch_names_the_batch(tmp_path: Path):
@@ -30,7 +30,7 @@ def test_an_archive_without_a_batch_names_the_batch(tmp_path: Path):
     del members["data_batch_4.bin"]
     write_tar(tmp_path / "cifar-10-binary.tar.gz", members)
     with pytest.raises(InputError, match=r"cifar-10-binary.tar.gz cannot be read: it does not have data_batch_4.bin"):
-        read_binary_archive(tmp_path / "cifar-10-binary.tar.gz", LAYOUT)
+        read_archive(tmp_path / "cifar-10-binary.tar.gz", LAYOUT)
 
 
 def short(members: dict[str, bytes]) -> None:
@@ -68,7 +68,7 @@ def test_a_spoilt_batch_names_the_archive_and_the_member(spoil, complaint: str, 
     spoil(members)
     write_tar(tmp_path / "cifar-10-python.tar.gz", members)
     with pytest.raises(InputError, match=complaint) as caught:
-        read_python_archive(tmp_path / "cifar-10-python.tar.gz", LAYOUT)
+        read_archive(tmp_path / "cifar-10-python.tar.gz", LAYOUT)
     assert "cifar-10-python.tar.gz (member data_batch_2)" in str(caught.value)
     assert "delete" in str(caught.value)
 
@@ -80,7 +80,7 @@ def test_binary_rows_that_are_not_whole_are_refused(tmp_path: Path):
     with pytest.raises(
         InputError, match=r"\(member test_batch.bin\) cannot be read: its 12293 bytes are not whole rows"
     ):
-        read_binary_archive(tmp_path / "cifar-10-binary.tar.gz", LAYOUT)
+        read_archive(tmp_path / "cifar-10-binary.tar.gz", LAYOUT)
 
 
 class RunsOnLoading:
@@ -99,5 +99,5 @@ def test_a_malicious_batch_runs_nothing(tmp_path: Path):
     members["data_batch_1"] = pickle.dumps(RunsOnLoading(f"touch {mark}"), protocol=2)
     write_tar(tmp_path / "cifar-10-python.tar.gz", members)
     with pytest.raises(InputError, match=r"\(member data_batch_1\) asks to run \w+.system.* nothing of it was run"):
-        read_python_archive(tmp_path / "cifar-10-python.tar.gz", LAYOUT)
+        read_archive(tmp_path / "cifar-10-python.tar.gz", LAYOUT)
     assert not mark.exists()

@@ -35,14 +35,12 @@ def test_the_folders_are_found_where_leaf_makes_them(folder: Path, place: str):
     assert not leaf.are_here("femnist")
     write.leaf(folder / place / "a.json", TWO)
     write.leaf(folder / place / "../test/a.json", TWO)
-    files = leaf.require("femnist")
-    assert files.train == folder / place
-    assert files.test == (folder / place).parent / "test"
+    assert leaf.locate("femnist") == (folder / place, (folder / place).parent / "test")
 
 
 def test_a_single_file_has_no_test_part_and_folders_need_one(folder: Path):
     write.leaf(folder / "femnist.json.gz", TWO)
-    assert leaf.require("femnist") == leaf.Files(folder / "femnist.json.gz", None)
+    assert leaf.locate("femnist") == (folder / "femnist.json.gz", None)
     write.leaf(folder / "sent140" / "train" / "a.json", TWO)
     with pytest.raises(InputError, match=r"sent140/test is missing; put LEAF's folder test there"):
         leaf.locate("sent140")
@@ -50,16 +48,16 @@ def test_a_single_file_has_no_test_part_and_folders_need_one(folder: Path):
 
 def test_without_files_the_error_says_how_to_make_them(folder: Path):
     with pytest.raises(InputError, match=r"LEAF's files of data set 'sent140' are not here; make them with LEAF's"):
-        leaf.require("sent140")
+        leaf.locate("sent140")
 
 
 @pytest.mark.parametrize(
     ("users", "changes", "message"),
     [
-        (TWO, {"num_samples": [2, 3]}, "user 'bob' in {} has 1 examples, but num_samples says 3; make the file again"),
+        (TWO, {"num_samples": [2, 3]}, "user 'bob' in {} has 1 x and 1 y, but num_samples says 3; make the file again"),
         (TWO, {"num_samples": [2]}, "{} has 2 users, but 1 entries of num_samples"),
         ({"ann": ([[1], [2]], [0])}, {}, "user 'ann' in {} has 2 x and 1 y"),
-        (TWO, {"users": ["ann", "eve"]}, "{} names the user 'eve', but user_data has no lists x and y for it"),
+        (TWO, {"users": ["ann", "eve"]}, "user 'eve' in {} has no lists x and y; make the file again"),
         (TWO, {"user_data": None}, "{} is not one of LEAF's files: it has the keys users, num_samples, hierarchies"),
         (TWO, {"num_samples": None}, "and no 'num_samples'; a file of LEAF has users, num_samples, user_data"),
     ],

@@ -22,5 +22,5 @@ def test_unknown_fields_of_a_record_are_skipped_and_a_cut_record_is_refused():
     strange = b"\x38\x05" + b"\x41" + bytes(8) + b"\x45" + bytes(4) + write.field(9, b"later") + record
     assert [int(v) for v in tf_example.parse(strange)["y"]] == [3]
     for end in range(1, len(record)):
-        with pytest.raises(tf_example.Malformed):
+        with pytest.raises(ValueError, match=r"cut off|a number in place"):
             tf_example.parse(record[:end])

@@ -13,17 +13,15 @@ from driftless.data.datasets import (
     cifar100,
     digits,
     emnist,
-    fashion_mnist,
     femnist,
-    gldv2,
-    inaturalist,
     linear_regression,
-    mnist,
+    photographs,
     quadratics,
     sent140,
     shakespeare,
     stackoverflow,
 )
+from driftless.data.datasets.mnist import FASHION_MNIST, MNIST
 from driftless.data.examples import Examples
 from driftless.data.federation import Federation
 
@@ -34,9 +32,9 @@ class DataSource:
 
     load: Callable[..., Examples] | Callable[..., Federation]
     summary: str
-    provides: tuple[Literal["users", "coarse"], ...] = ()  # so that a partition is checked before a download
     is_here: Callable[[], bool] | None = None  # None: it needs no files
     download: str = ""  # size of the download if the files are not found; "": it cannot be downloaded
+    provides: tuple[Literal["users", "coarse"], ...] = ()  # so that a partition is checked before a download
 
     @property
     def files(self) -> str:
@@ -59,83 +57,64 @@ class DataSource:
 
 DATASETS: dict[str, DataSource] = {
     "digits": DataSource(digits.load, "1,797 handwritten digits, 8x8 pixels, 10 classes; shipped with the package"),
-    "mnist": DataSource(
-        mnist.load, "70,000 handwritten digits, 28x28, 10 classes", is_here=mnist.is_here, download="12 MB"
-    ),
+    "mnist": DataSource(MNIST.load, "70,000 handwritten digits, 28x28, 10 classes", MNIST.is_here, download="12 MB"),
     "fashion-mnist": DataSource(
-        fashion_mnist.load,
-        "70,000 pictures of clothes, 28x28, 10 classes",
-        is_here=fashion_mnist.is_here,
-        download="31 MB",
+        FASHION_MNIST.load, "70,000 pictures of clothes, 28x28, 10 classes", FASHION_MNIST.is_here, download="31 MB"
     ),
     "emnist-letters": DataSource(
-        emnist.load_letters,
-        "145,600 handwritten letters, 28x28, 26 classes",
-        is_here=emnist.is_here,
-        download="562 MB",
+        emnist.load_letters, "145,600 handwritten letters, 28x28, 26 classes", emnist.is_here, download="562 MB"
     ),
     "emnist-l": DataSource(
-        emnist.load_l, "the first ten letters of emnist-letters, 56,000", is_here=emnist.is_here, download="562 MB"
+        emnist.load_l, "the first ten letters of emnist-letters, 56,000", emnist.is_here, download="562 MB"
     ),
     "cifar10": DataSource(
-        cifar10.load,
-        "60,000 colour photographs, 32x32, 10 classes",
-        is_here=cifar10.is_here,
-        download="170 MB",
+        cifar10.load, "60,000 colour photographs, 32x32, 10 classes", cifar10.is_here, download="170 MB"
     ),
     "cifar100": DataSource(
         cifar100.load,
         "60,000 colour photographs, 32x32, 100 classes in 20 coarse ones",
-        provides=("coarse",),
-        is_here=cifar100.is_here,
+        cifar100.is_here,
         download="169 MB",
+        provides=("coarse",),
     ),
     "quadratics": DataSource(quadratics.load, "quadratic client objectives with a known optimum, for theory"),
     "linear-regression": DataSource(linear_regression.load, "synthetic linear regression with a known optimum"),
     "femnist": DataSource(
         femnist.load,
         "handwritten digits and letters by writer, 28x28, 62 classes",
-        provides=("users",),
-        is_here=femnist.is_here,
+        femnist.is_here,
         download="171 MB",
+        provides=("users",),
     ),
     "shakespeare": DataSource(
         shakespeare.load,
         "next character of Shakespeare's plays, by role",
-        provides=("users",),
-        is_here=shakespeare.is_here,
+        shakespeare.is_here,
         download="1.3 MB",
+        provides=("users",),
     ),
     "sent140": DataSource(
-        sent140.load,
-        "positive and negative tweets by account, as bags of words",
-        provides=("users",),
-        is_here=sent140.is_here,
+        sent140.load, "positive and negative tweets by account, as bags of words", sent140.is_here, provides=("users",)
     ),
     "stackoverflow": DataSource(
-        stackoverflow.load,
-        "next word of Stack Overflow's posts, by user",
-        provides=("users",),
-        is_here=stackoverflow.is_here,
+        stackoverflow.load, "next word of Stack Overflow's posts, by user", stackoverflow.is_here, provides=("users",)
     ),
     "chitchat": DataSource(
         chitchat.load,
         "student chat messages by user; a small stand-in for stackoverflow",
+        chitchat.is_here,
         provides=("users",),
-        is_here=chitchat.is_here,
     ),
     "gldv2": DataSource(
-        gldv2.load,
+        photographs.load_gldv2,
         "photographs of landmarks by user, 2,028 classes",
+        photographs.GLDV2.is_here,
         provides=("users",),
-        is_here=gldv2.is_here,
     ),
     "inaturalist": DataSource(
-        inaturalist.load,
+        photographs.load_inaturalist,
         "photographs of plants and animals by user, 1,203 classes",
+        photographs.INATURALIST.is_here,
         provides=("users",),
-        is_here=inaturalist.is_here,
     ),
 }
-
-__all__ = ["DATASETS", "DataSource", "Examples"]

@@ -9,21 +9,16 @@ import re
 
 from driftless.data import fetch
 from driftless.data.array_checks import as_count
-from driftless.data.examples import Examples
+from driftless.data.examples import Examples, test_size
 from driftless.data.formats.jsonl import read_jsonl
-from driftless.data.preprocessing.by_user import test_size
-from driftless.data.preprocessing.next_word import Sentences, check_text_options, next_word_examples
-from driftless.data.preprocessing.vocabulary import most_frequent_words
+from driftless.data.preprocessing.words import Sentences, check_text_options, most_frequent_words, next_word_examples
 from driftless.errors import InputError
 
 MESSAGES = fetch.RemoteFile(
     "chitchat_by_user.jsonl.gz",
-    None,
     advice="regroup the messages of the Python package chitchat-dataset by sender, one JSON object a line with "
     "'user' and 'messages'",
 )
-MESSAGES_FORMAT = "a file of messages by user (user, messages)"
-SOURCE = "Chit-Chat Challenge, BYU Perception, Control and Cognition Laboratory, 2018; MIT"
 TOKEN = re.compile(r"https?://\S+|[a-z0-9'-]+|[^\sa-z0-9'-]")
 
 
@@ -40,7 +35,7 @@ def load(
     train: Sentences = []
     test: Sentences = []
     path = fetch.obtain("chitchat", MESSAGES)
-    for entry in read_jsonl(path, MESSAGES_FORMAT, ("user", "messages")):
+    for entry in read_jsonl(path, "messages by user", ("user", "messages")):
         name, messages = str(entry["user"]), entry["messages"][:max_examples_per_user]
         sentences = [(name, tokens[:length]) for message in messages if (tokens := tokenise(message))]
         if len(sentences) >= min_messages:
@@ -50,7 +45,7 @@ def load(
     if not train:
         raise InputError(f"no user in {path} has min_messages={min_messages} messages with words; lower it.")
     vocabulary = most_frequent_words((sentence for _, sentence in train), words)
-    return next_word_examples(train, test, vocabulary, length, test_examples, SOURCE)
+    return next_word_examples(train, test, vocabulary, length, test_examples)
 
 
 def is_here() -> bool:

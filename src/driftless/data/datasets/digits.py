@@ -15,10 +15,6 @@ from driftless.data.examples import Examples
 from driftless.data.partition import apportion
 
 TEST_EXAMPLES = 360
-SOURCE = (
-    "Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, UCI Machine Learning Repository, 1998, "
-    "https://doi.org/10.24432/C50P49, CC BY 4.0"
-)
 
 
 def load() -> Examples:
@@ -29,7 +25,7 @@ def load() -> Examples:
     targets = torch.from_numpy(labels)
     in_test = torch.zeros(len(labels), dtype=torch.bool)
     in_test[_test_rows(labels)] = True
-    return Examples(inputs[~in_test], targets[~in_test], SOURCE, test=(inputs[in_test], targets[in_test]), classes=10)
+    return Examples(inputs[~in_test], targets[~in_test], test=(inputs[in_test], targets[in_test]), classes=10)
 
 
 def _test_rows(labels: Ints) -> Ints:

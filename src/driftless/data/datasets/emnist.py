@@ -11,32 +11,28 @@ from driftless.data.array_checks import Ints
 from driftless.data.examples import Examples
 from driftless.data.fetch import RemoteFile, are_here, find, obtain
 from driftless.data.formats.archive import zip_member
-from driftless.data.formats.idx import Bytes, parse_idx, read_idx
+from driftless.data.formats.idx import parse_idx, read_idx
 from driftless.data.formats.image_file import Pixels
 from driftless.data.formats.label_file import checked_labels
 from driftless.data.preprocessing.images import PixelStatistics, check_image_options, image_examples
 
-SOURCE = (
-    "EMNIST Letters, G. Cohen, S. Afshar, J. Tapson and A. van Schaik, 2017, arXiv:1702.05373, "
-    "from NIST Special Database 19; no licence is stated"
-)
 STATISTICS = PixelStatistics((0.1722,), (0.3309,))
 LETTERS = 26
-_MD5 = "58c8d27c78d21e728a6bc7b3cc06412e"
+_CHECKSUM = "md5:58c8d27c78d21e728a6bc7b3cc06412e"
 ARCHIVE = (
     RemoteFile(
         "gzip.zip",
         "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip",
-        md5=_MD5,
+        checksum=_CHECKSUM,
         advice="its four members emnist-letters-*-ubyte.gz are enough",
     ),
-    RemoteFile("emnist.zip", None, md5=_MD5),
-    RemoteFile("EMNIST/raw/gzip.zip", None, md5=_MD5),
+    RemoteFile("emnist.zip", checksum=_CHECKSUM),
+    RemoteFile("EMNIST/raw/gzip.zip", checksum=_CHECKSUM),
 )
 """All of EMNIST as published; 562 MB."""
-_SUMS = {  # where known; of the packed files
-    "emnist-letters-train-images-idx3-ubyte": "6288f418a917e007bf5fddb823a2dc7a5c6a35031401b93292a539cb12bd881f",
-    "emnist-letters-test-images-idx3-ubyte": "50f0e93d75b99b463e9760b8345866f22587fa2c2fba472730a5ba09c693412d",
+_CHECKSUMS = {  # where known; of the packed files
+    "emnist-letters-train-images-idx3-ubyte": "sha256:6288f418a917e007bf5fddb823a2dc7a5c6a35031401b93292a539cb12bd881f",
+    "emnist-letters-test-images-idx3-ubyte": "sha256:50f0e93d75b99b463e9760b8345866f22587fa2c2fba472730a5ba09c693412d",
 }
 
 
@@ -56,7 +52,7 @@ def _load(letters: int, normalize: str) -> Examples:
     """The first `letters` letters of the alphabet."""
     check_image_options(normalize)
     train, test = (_split(name, letters) for name in ("train", "test"))
-    return image_examples(train, test, letters, STATISTICS, SOURCE, normalize)
+    return image_examples(train, test, letters, STATISTICS, normalize)
 
 
 def _split(split: str, letters: int) -> tuple[Pixels, Ints]:
@@ -73,11 +69,11 @@ def _parts(*splits: str) -> list[str]:
 
 def _alternatives(part: str) -> list[RemoteFile]:
     """The file of one part, taken out of the archive; it is not published on its own."""
-    packed = RemoteFile(f"{part}.gz", None, sha256=_SUMS.get(part))
-    return [packed, RemoteFile(part, None), RemoteFile(f"EMNIST/raw/{part}", None)]
+    packed = RemoteFile(f"{part}.gz", checksum=_CHECKSUMS.get(part))
+    return [packed, RemoteFile(part), RemoteFile(f"EMNIST/raw/{part}")]
 
 
-def _read(part: str, dimensions: int) -> tuple[Bytes, str]:
+def _read(part: str, dimensions: int) -> tuple[Pixels, str]:
     """The array, and the name of its file for errors."""
     files = _alternatives(part)
     if find("emnist", *[file.name for file in files]):

@@ -5,17 +5,20 @@ Both publish black ink on a white background, that is 1 for white. Here ink is 1
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from driftless.data.examples import Examples
+from driftless.data.examples import Examples, UserExamples, as_examples
 from driftless.data.fetch import RemoteFile
 from driftless.data.formats import leaf, tff
-from driftless.data.preprocessing.by_user import Array, UserExamples, UserRows, as_examples, concatenate_users
 from driftless.errors import InputError, check_choice
+
+UserRows: TypeAlias = tuple[str, npt.NDArray[Any], npt.NDArray[Any]]  # writer, images, labels
 
 CLASSES, DIGITS = 62, 10
 TEST_EVERY = 5  # a single file of LEAF is not ordered by time: every fifth example of a writer is for the test
@@ -25,10 +28,6 @@ PUBLISHED = tff.Published(
     splits=("all_train", "all_test"),
     stem="fed_emnist",
 )
-SOURCE = (
-    "FEMNIST, S. Caldas et al., 'LEAF: A Benchmark for Federated Settings', 2018, from EMNIST (G. Cohen et al., 2017) "
-    "and NIST Special Database 19; public domain"
-)
 
 
 def load(digits_only: bool = False, source: str = "auto") -> Examples:
@@ -36,33 +35,30 @@ def load(digits_only: bool = False, source: str = "auto") -> Examples:
     check_choice("digits_only", digits_only, (True, False))
     check_choice("source", source, ("auto", "leaf", "tff"))
     classes = DIGITS if digits_only else CLASSES
-    train, test = (concatenate_users(_keep_classes(rows, classes)) for rows in _rows(source))
+    train, test = (_concatenate(_keep_classes(rows, classes)) for rows in _rows(source))
     _make_ink_one(train, test)
-    return as_examples(train, test, classes, SOURCE, "the files of data set 'femnist' have no training examples.")
+    return as_examples(train, test, classes, "the files of data set 'femnist' have no training examples.")
 
 
 def is_here() -> bool:
     return leaf.are_here("femnist") or PUBLISHED.are_here()
 
 
-def _rows(source: str) -> tuple[UserRows, UserRows]:
-    if source == "leaf" or (source == "auto" and leaf.are_here("femnist")):
-        return _from_leaf(leaf.require("femnist"))
-    files = PUBLISHED.locate()
-    return _from_tff(files.train), _from_tff(files.test)
-
-
-def _from_leaf(files: leaf.Files) -> tuple[UserRows, UserRows]:
-    if files.test is not None:
-        return _leaf_rows(files.train), _leaf_rows(files.test)
-    everything = list(_leaf_rows(files.train))
+def _rows(source: str) -> tuple[Iterable[UserRows], Iterable[UserRows]]:
+    if source == "tff" or (source == "auto" and not leaf.are_here("femnist")):
+        train_split, test_split = PUBLISHED.locate()
+        return _tff_rows(train_split), _tff_rows(test_split)
+    train_path, test_path = leaf.locate("femnist")
+    if test_path is not None:
+        return _leaf_rows(train_path), _leaf_rows(test_path)
+    everything = list(_leaf_rows(train_path))
     for_test = [np.arange(len(labels)) % TEST_EVERY == TEST_EVERY - 1 for _, _, labels in everything]
     train = [(user, x[~rows], y[~rows]) for (user, x, y), rows in zip(everything, for_test, strict=True)]
     test = [(user, x[rows], y[rows]) for (user, x, y), rows in zip(everything, for_test, strict=True)]
     return train, test
 
 
-def _leaf_rows(path: Path) -> Iterator[tuple[str, Array, Array]]:
+def _leaf_rows(path: Path) -> Iterator[UserRows]:
     for user in leaf.read_users(path):
         try:
             images = np.array(user.x, dtype=np.float32).reshape(len(user.x), 1, 28, 28)
@@ -72,7 +68,7 @@ def _leaf_rows(path: Path) -> Iterator[tuple[str, Array, Array]]:
         yield user.name, images, labels
 
 
-def _from_tff(split: tff.Split) -> Iterator[tuple[str, Array, Array]]:
+def _tff_rows(split: tff.Split) -> Iterator[UserRows]:
     for name, (pixels, labels) in split.clients("pixels", "label"):
         try:
             images = np.asarray(pixels, dtype=np.float32).reshape(len(labels), 1, 28, 28)
@@ -83,7 +79,7 @@ def _from_tff(split: tff.Split) -> Iterator[tuple[str, Array, Array]]:
         yield name, images, np.asarray(labels, dtype=np.int64)
 
 
-def _keep_classes(rows: UserRows, classes: int) -> Iterator[tuple[str, Array, Array]]:
+def _keep_classes(rows: Iterable[UserRows], classes: int) -> Iterator[UserRows]:
     for name, images, labels in rows:
         if len(labels) and not 0 <= labels.min() <= labels.max() < CLASSES:
             raise InputError(
@@ -92,6 +88,15 @@ def _keep_classes(rows: UserRows, classes: int) -> Iterator[tuple[str, Array, Ar
             )
         kept = labels < classes
         yield name, images[kept], labels[kept]
+
+
+def _concatenate(rows: Iterable[UserRows]) -> UserExamples | None:
+    """Writers without images are left out; None if no writer has any."""
+    kept = [row for row in rows if len(row[1])]
+    if not kept:
+        return None
+    inputs, targets = (torch.from_numpy(np.concatenate([row[column] for row in kept])) for column in (1, 2))
+    return UserExamples(inputs, targets, [name for name, images, _ in kept for _ in range(len(images))])
 
 
 def _make_ink_one(train: UserExamples | None, test: UserExamples | None) -> None:

@@ -10,6 +10,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from email.utils import parsedate
 from pathlib import Path
 
 import numpy as np
@@ -17,29 +18,21 @@ import torch
 
 from driftless.data import fetch
 from driftless.data.array_checks import as_count
-from driftless.data.examples import Examples
+from driftless.data.examples import Examples, UserExamples, as_examples, test_size
 from driftless.data.formats import leaf
 from driftless.data.formats.jsonl import read_jsonl
 from driftless.data.memory import check_memory
-from driftless.data.preprocessing.by_user import UserExamples, as_examples, test_size
-from driftless.data.preprocessing.vocabulary import most_frequent_words
+from driftless.data.preprocessing.words import most_frequent_words
 from driftless.errors import InputError, check_choice
 from driftless.random import stream
 
-USERS = fetch.RemoteFile("sent140_users.jsonl.gz", None, advice=leaf.advice("sent140"))
-USERS_FORMAT = "a file of tweets by user (user, labels, texts, dates)"
+USERS = fetch.RemoteFile("sent140_users.jsonl.gz", advice=leaf.advice("sent140"))
 LABELS = {0: 0, 1: 1, 4: 1}  # Sentiment140 has 4 for positive, LEAF's files have 1
 DATE, TEXT = 1, 4  # positions in LEAF's x
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 WORD = re.compile(r"[\w']+|[.,!?;]")
-SOURCE = (
-    "Sentiment140, A. Go, R. Bhayani and L. Huang, 'Twitter Sentiment Classification using Distant Supervision', 2009; "
-    "no licence is stated, research use"
-)
 
 Tweet = tuple[str, str, int]  # (user, text, label)
-Date = tuple[int, int, int, str]
-Dated = list[tuple[Date, Tweet]]  # the tweets of one user
+Dated = list[tuple[tuple[int, ...], Tweet]]  # the tweets of one user, each with its date
 
 
 def load(
@@ -57,21 +50,21 @@ def load(
     check_choice("split", split, ("date", "random"))
     check_choice("source", source, ("auto", "leaf", "users"))
     if source == "leaf" or (source == "auto" and leaf.are_here("sent140")):
-        train, test = _from_leaf(leaf.require("sent140"), split)
+        train, test = _from_leaf(split)
     else:
         train, test = _split_users(_from_users(fetch.obtain("sent140", USERS)), split)
-    train, test = _keep_active(train, test, min_tweets)
+    number = Counter(user for user, _, _ in (*train, *test))
+    train, test = ([tweet for tweet in part if number[tweet[0]] >= min_tweets] for part in (train, test))
     train_words, test_words = ([tokenise(text) for _, text, _ in tweets] for tweets in (train, test))
     place = {word: i for i, word in enumerate(most_frequent_words(train_words, words))}
-    number = len(train) + len(test)
+    tweets = len(train) + len(test)
     check_memory(
-        4 * words * number, f"the bags of {words} words of {number:,} tweets", "lower words or raise min_tweets"
+        4 * words * tweets, f"the bags of {words} words of {tweets:,} tweets", "lower words or raise min_tweets"
     )
     return as_examples(
         _bags(train, train_words, place, words, bag),
         _bags(test, test_words, place, words, bag),
         2,
-        SOURCE,
         f"no user has min_tweets={min_tweets} tweets; lower it.",
     )
 
@@ -103,14 +96,8 @@ def _bags(
     return UserExamples(torch.from_numpy(inputs), labels, [tweets[i][0] for i in kept])
 
 
-def _keep_active(train: list[Tweet], test: list[Tweet], least: int) -> tuple[list[Tweet], list[Tweet]]:
-    number = Counter(user for user, _, _ in (*train, *test))
-    kept_train, kept_test = ([tweet for tweet in part if number[tweet[0]] >= least] for part in (train, test))
-    return kept_train, kept_test
-
-
 def _from_users(path: Path) -> Iterator[Dated]:
-    for entry in read_jsonl(path, USERS_FORMAT, ("user", "labels", "texts", "dates")):
+    for entry in read_jsonl(path, "tweets by user", ("user", "labels", "texts", "dates")):
         name, (labels, texts, dates) = str(entry["user"]), (entry[key] for key in ("labels", "texts", "dates"))
         where = f"user {name} in {path}"
         if not len(labels) == len(texts) == len(dates):
@@ -122,11 +109,12 @@ def _from_users(path: Path) -> Iterator[Dated]:
         yield [(_date(date, where), (name, text, _label(label, where))) for date, text, label in rows]
 
 
-def _from_leaf(files: leaf.Files, split: str) -> tuple[list[Tweet], list[Tweet]]:
-    if files.test is None:
-        return _split_users(map(_dated, leaf.read_users(files.train)), split)
+def _from_leaf(split: str) -> tuple[list[Tweet], list[Tweet]]:
+    train_path, test_path = leaf.locate("sent140")
+    if test_path is None:
+        return _split_users(map(_dated, leaf.read_users(train_path)), split)
     train, test = (
-        [tweet for user in leaf.read_users(path) for tweet in _tweets(user)] for path in (files.train, files.test)
+        [tweet for user in leaf.read_users(path) for tweet in _tweets(user)] for path in (train_path, test_path)
     )
     return train, test
 
@@ -167,10 +155,9 @@ def _label(value: object, where: str) -> int:
         ) from None
 
 
-def _date(value: str, where: str) -> Date:
-    """`Sun May 17 04:30:56 PDT 2009` as a sortable tuple; all dates of Sentiment140 are in one time zone."""
-    try:
-        _, month, day, time, _, year = value.split()
-        return int(year), MONTHS.index(month), int(day), time
-    except (ValueError, AttributeError):
-        raise InputError(f"{where} has the date {value!r}; write it like 'Sun May 17 04:30:56 PDT 2009'.") from None
+def _date(value: object, where: str) -> tuple[int, ...]:
+    """A sortable tuple; the time zone is ignored, because all dates of Sentiment140 have the same."""
+    date = parsedate(value) if isinstance(value, str) else None
+    if date is None:
+        raise InputError(f"{where} has the date {value!r}; write it like 'Sun May 17 04:30:56 PDT 2009'.")
+    return date

@@ -17,30 +17,27 @@ import torch
 
 from driftless.data import fetch
 from driftless.data.array_checks import as_count
-from driftless.data.examples import Examples
+from driftless.data.examples import Examples, UserExamples, as_examples, test_size
 from driftless.data.formats import leaf, tff
 from driftless.data.formats.jsonl import read_jsonl
-from driftless.data.preprocessing.by_user import UserExamples, as_examples, repeat_names, test_size
 from driftless.errors import InputError, check_choice
 
-BEGIN, END = "\x02", "\x03"  # of a speech; these characters occur in no text
+UNKNOWN, BEGIN, END = "\x01", "\x02", "\x03"  # begin and end of a speech; these characters occur in no text
 STRIDE = 10
 MIN_CHARACTERS = 2000
 LEAF_LENGTH = 80
 ROLES = "shakespeare_roles.jsonl.gz"
-ROLES_FORMAT = "a file of roles (play, role, speeches)"
 PUBLISHED = tff.Published(
     "shakespeare",
     fetch.RemoteFile(
         "shakespeare.sqlite.lzma",
         f"{tff.BUCKET}/shakespeare.sqlite.lzma",
-        sha256="d3d11fceb9e105439ac6f4d52af6efafed5a2a1e1eb24c5bd2dd54ced242f5c4",
+        checksum="sha256:d3d11fceb9e105439ac6f4d52af6efafed5a2a1e1eb24c5bd2dd54ced242f5c4",
         advice=leaf.advice("shakespeare"),
     ),
     splits=("train", "test"),
     stem="shakespeare",
 )
-SOURCE = "the plays of William Shakespeare by role; the text is in the public domain"
 
 Texts = list[tuple[str, str]]  # (user, text)
 
@@ -50,27 +47,24 @@ class Alphabet:
     characters: str
     first: int  # the token of the first character
     unknown: int  # the token of any other
-    size: int
-    specials: tuple[tuple[str, int], ...] = ()
 
     def encode(self, text: str) -> npt.NDArray[np.uint8]:
         """The tokens of all characters at once, through a table of the first 256 code points."""
         table = np.full(257, self.unknown, dtype=np.uint8)
-        for character, token in (*zip(self.characters, range(self.first, 256), strict=False), *self.specials):
+        for token, character in enumerate(self.characters, start=self.first):
             table[ord(character)] = token
         codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
         return table[np.minimum(codes, 256)]
 
 
 LEAF = Alphabet(
-    "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}", first=0, unknown=79, size=80
+    "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}", first=0, unknown=79
 )
 TFF = Alphabet(
-    "dhlptx@DHLPTX $(,048cgkoswCGKOSW[_#'/37;?bfjnrvzBFJNRVZ\"&*.26:\naeimquyAEIMQUY]!%)-159\r",
+    "dhlptx@DHLPTX $(,048cgkoswCGKOSW[_#'/37;?bfjnrvzBFJNRVZ\"&*.26:\naeimquyAEIMQUY]!%)-159\r"
+    + f"{UNKNOWN}{BEGIN}{END}",
     first=1,
     unknown=87,
-    size=90,
-    specials=((BEGIN, 88), (END, 89)),
 )
 
 
@@ -99,18 +93,16 @@ def load(
     alphabet = LEAF if targets == "next" else TFF
     source = _first_source() if source == "auto" else source
     if source == "leaf":
-        train, test = _from_leaf(leaf.require("shakespeare"), alphabet, length, targets, stride, min_characters)
+        train, test = _from_leaf(alphabet, length, targets, stride, min_characters)
     else:
         stride = stride or (STRIDE if targets == "next" else length)
-        texts = (
-            _texts_of_roles(targets, min_characters) if source == "roles" else _texts_of_tff(targets, min_characters)
-        )
-        train, test = (windows(part, alphabet, length, stride, targets) for part in texts)
+        texts_of = _texts_of_roles if source == "roles" else _texts_of_tff
+        train, test = (windows(part, alphabet, length, stride, targets) for part in texts_of(targets, min_characters))
     empty = (
         f"no user of data set 'shakespeare' has min_characters={min_characters} and length={length} characters with "
         "the one after; lower them."
     )
-    return as_examples(train, test, alphabet.size, SOURCE, empty)
+    return as_examples(train, test, alphabet.first + len(alphabet.characters), empty)
 
 
 def is_here() -> bool:
@@ -133,7 +125,8 @@ def windows(texts: Texts, alphabet: Alphabet, length: int, stride: int, targets:
     begins = np.repeat(np.cumsum(sizes) - sizes, counts)
     turn = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # 0, 1, ... within each user
     rows = np.lib.stride_tricks.sliding_window_view(tokens, length + 1)[begins + stride * turn]
-    return _inputs_and_targets(rows, targets, repeat_names((user for user, _ in texts), counts.tolist()))
+    users = [user for (user, _), count in zip(texts, counts, strict=True) for _ in range(count)]
+    return _inputs_and_targets(rows, targets, users)
 
 
 def _inputs_and_targets(rows: npt.NDArray[np.uint8], targets: str, users: list[str]) -> UserExamples:
@@ -151,11 +144,11 @@ def _join_speeches(speeches: Iterable[str], targets: str) -> str:
 
 def _texts_of_roles(targets: str, min_characters: int | None) -> tuple[Texts, Texts]:
     """The last fifth of the characters of a role, in the order of the play, is for the test."""
-    path = fetch.obtain("shakespeare", fetch.RemoteFile(ROLES, None))
+    path = fetch.obtain("shakespeare", fetch.RemoteFile(ROLES))
     least = MIN_CHARACTERS if min_characters is None else min_characters
     train: Texts = []
     test: Texts = []
-    for entry in read_jsonl(path, ROLES_FORMAT, ("play", "role", "speeches")):
+    for entry in read_jsonl(path, "roles", ("play", "role", "speeches")):
         text = _join_speeches(entry["speeches"], targets)
         if sum(map(len, entry["speeches"])) < least:
             continue
@@ -167,10 +160,9 @@ def _texts_of_roles(targets: str, min_characters: int | None) -> tuple[Texts, Te
 
 
 def _texts_of_tff(targets: str, min_characters: int | None) -> tuple[Texts, Texts]:
-    found = PUBLISHED.locate()
     snippets = [
         {name: [snippet.decode() for snippet in values] for name, (values,) in part.clients("snippets")}
-        for part in (found.train, found.test)
+        for part in PUBLISHED.locate()
     ]
     sizes = {name: sum(len(s) for part in snippets for s in part.get(name, [])) for part in snippets for name in part}
     train, test = (
@@ -181,7 +173,7 @@ def _texts_of_tff(targets: str, min_characters: int | None) -> tuple[Texts, Text
 
 
 def _from_leaf(
-    files: leaf.Files, alphabet: Alphabet, length: int, targets: str, stride: int | None, min_characters: int | None
+    alphabet: Alphabet, length: int, targets: str, stride: int | None, min_characters: int | None
 ) -> tuple[UserExamples | None, UserExamples | None]:
     if min_characters is not None:
         raise InputError("min_characters has no use for LEAF's files, which hold windows and not texts; leave it out.")
@@ -189,24 +181,25 @@ def _from_leaf(
         raise InputError(f"LEAF's files hold windows of {LEAF_LENGTH} characters, got length={length}; use at most 80.")
     step = stride or (1 if targets == "next" else length)
     parts: list[UserExamples | None] = []
-    for rows in _leaf_windows(files):
+    for rows in _leaf_windows():
         kept = [(name, windows[::step]) for name, windows in rows]
         text = "".join(window[-length - 1 :] for _, windows in kept for window in windows)
         tokens = alphabet.encode(text).reshape(-1, length + 1)
-        users = repeat_names((name for name, _ in kept), (len(windows) for _, windows in kept))
+        users = [name for name, windows in kept for _ in windows]
         parts.append(_inputs_and_targets(tokens, targets, users) if len(tokens) else None)
     return parts[0], parts[1]
 
 
-def _leaf_windows(files: leaf.Files) -> tuple[list[tuple[str, list[str]]], list[tuple[str, list[str]]]]:
+def _leaf_windows() -> tuple[list[tuple[str, list[str]]], list[tuple[str, list[str]]]]:
     """The windows with their labels, 81 characters each.
 
     Of a single file the last fifth of each user is for the test, and the windows before it that overlap with it are
     left out, as LEAF does; a user with too few windows for that only trains.
     """
-    train = [(user.name, _checked_windows(user)) for user in leaf.read_users(files.train)]
-    if files.test is not None:
-        return train, [(user.name, _checked_windows(user)) for user in leaf.read_users(files.test)]
+    train_path, test_path = leaf.locate("shakespeare")
+    train = [(user.name, _checked_windows(user)) for user in leaf.read_users(train_path)]
+    if test_path is not None:
+        return train, [(user.name, _checked_windows(user)) for user in leaf.read_users(test_path)]
     test: list[tuple[str, list[str]]] = []
     for i, (name, windows) in enumerate(train):
         cut = len(windows) - test_size(len(windows))

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from driftless.data import fetch
 from driftless.data.array_checks import as_count
 from driftless.data.examples import Examples
 from driftless.data.formats import tff
-from driftless.data.formats.word_count import read_words
-from driftless.data.preprocessing.next_word import Sentences, check_text_options, next_word_examples
-from driftless.data.preprocessing.vocabulary import most_frequent_words
+from driftless.data.formats.archive import open_text
+from driftless.data.formats.file_errors import report_damage
+from driftless.data.preprocessing.words import Sentences, check_text_options, most_frequent_words, next_word_examples
+from driftless.errors import InputError
 
 PUBLISHED = tff.Published(
     "stackoverflow",
     fetch.RemoteFile(
         "stackoverflow.sqlite.lzma",
-        None,  # several gigabytes: never downloaded just because the data set was named
+        # no address: several gigabytes are never downloaded just because the data set was named
         advice=f"download {tff.BUCKET}/stackoverflow.sqlite.lzma (several gigabytes) yourself",
     ),
     splits=("train", "test"),
     stem="stackoverflow",
 )
 WORD_COUNTS = "stackoverflow.word_count"
-SOURCE = "Stack Overflow, by TensorFlow Federated from the data hosted by Kaggle; CC BY-SA 3.0"
 
 
 def load(
@@ -41,16 +42,14 @@ def load(
     check_text_options(words, length, max_examples_per_user, test_examples)
     if limit_users is not None:
         as_count("limit_users", limit_users, 1)
-    found = PUBLISHED.locate()
+    train_split, test_split = PUBLISHED.locate()
     most = max_examples_per_user
-    train = _sentences(found.train.clients("tokens", limit_users=limit_users, max_examples=most), length)
-    test = _sentences(found.test.clients("tokens", only={user for user, _ in train}, max_examples=most), length)
+    train = _sentences(train_split.clients("tokens", limit_users=limit_users, max_examples=most), length)
+    test = _sentences(test_split.clients("tokens", only={user for user, _ in train}, max_examples=most), length)
     counts = fetch.find("stackoverflow", WORD_COUNTS)
-    if counts is None:
-        vocabulary = most_frequent_words((sentence for _, sentence in train), words)
-    else:
-        vocabulary = read_words(counts, words)
-    return next_word_examples(train, test, vocabulary, length, test_examples, SOURCE)
+    sentences = (sentence for _, sentence in train)
+    vocabulary = _read_words(counts, words) if counts else most_frequent_words(sentences, words)
+    return next_word_examples(train, test, vocabulary, length, test_examples)
 
 
 def is_here() -> bool:
@@ -61,3 +60,19 @@ def _sentences(clients: Iterable[tff.Client], length: int) -> Sentences:
     """Sentences without words are left out."""
     cut = ((name, value.decode().split()[:length]) for name, (values,) in clients for value in values)
     return [(name, sentence) for name, sentence in cut if sentence]
+
+
+def _read_words(path: Path, most: int) -> list[str]:
+    """The first `most` words of a file that has `word<tab>count` per line, the most frequent first."""
+    words: list[str] = []
+    with report_damage(path, "a list of words and counts"), open_text(path) as file:
+        for number, line in enumerate(file, start=1):
+            entry = line.split()
+            if len(entry) != 2 or not entry[1].isdigit():
+                raise InputError(
+                    f"line {number} of {path} is {line.strip()[:40]!r}; it should be a word and its count."
+                )
+            words.append(entry[0])
+    if not words:
+        raise InputError(f"{path} is empty; get it again, or remove it to have the words counted.")
+    return words[:most]

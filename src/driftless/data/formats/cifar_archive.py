@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from driftless.data.formats.label_file import checked_labels
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE
 
+Reader: TypeAlias = tuple[list[Path], Callable[[], Arrays]]  # files, and a function that reads both splits from them
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -29,45 +31,22 @@ class Layout:
 
     train: tuple[str, ...]  # members of the python archive; those of the binary one end in .bin
     test: tuple[str, ...]
-    classes: Mapping[str, int]  # number of classes of each kind of label
-    keys: Mapping[str, bytes]  # key of each kind of label in a pickle
-    columns: tuple[str, ...]  # kinds of labels at the start of a binary row
+    labels: Mapping[str, tuple[bytes, int]]  # of each kind, in the order of a binary row: key in a pickle, classes
 
 
-def read_python_archive(path: Path, layout: Layout) -> Arrays:
-    def read(name: str, content: bytes) -> Arrays:
+def read_archive(path: Path, layout: Layout) -> Arrays:
+    parse, ending = (_parse_pickle, "") if "python" in path.name else (_parse_rows, ".bin")
+    train, test = ([f"{name}{ending}" for name in names] for names in (layout.train, layout.test))
+    parts: dict[str, Arrays] = {}
+    for name, content in tar_members(path, [*train, *test]):
         where = f"{path} (member {name})"
-        stored = restricted_pickle.loads(content, where)
-        for key in (b"data", *layout.keys.values()):
-            if not isinstance(stored, dict) or key not in stored:
-                raise unreadable(where, f"it has no entry '{key.decode()}'")
-        images = stored[b"data"]
-        if not isinstance(images, np.ndarray) or images.ndim != 2 or images.shape[1] != PIXELS:
-            raise unreadable(where, f"its data are not rows of {PIXELS} bytes")
-        labels = {kind: stored[key] for kind, key in layout.keys.items()}
-        return checked_split(_as_images(images), labels, layout.classes, where)
-
-    return _read_members(path, layout.train, layout.test, read)
+        rows, labels = parse(content, layout, where)
+        parts[name] = checked_split(rows.reshape(-1, 3, SIDE, SIDE), labels, layout, where)
+    return train_and_test(*(_concatenate([parts[name] for name in names]) for names in (train, test)))
 
 
-def read_binary_archive(path: Path, layout: Layout) -> Arrays:
-    """A row is the labels and the image, one byte each."""
-    first = len(layout.columns)
-
-    def read(name: str, content: bytes) -> Arrays:
-        where = f"{path} (member {name})"
-        if len(content) % (first + PIXELS):
-            raise unreadable(where, f"its {len(content)} bytes are not whole rows of {first + PIXELS}")
-        rows = np.frombuffer(content, np.uint8).reshape(-1, first + PIXELS)
-        labels = {kind: rows[:, column] for column, kind in enumerate(layout.columns)}
-        return checked_split(_as_images(rows[:, first:]), labels, layout.classes, where)
-
-    train, test = (tuple(f"{name}.bin" for name in names) for names in (layout.train, layout.test))
-    return _read_members(path, train, test, read)
-
-
-def checked_split(images: Pixels, labels: Mapping[str, Any], classes: Mapping[str, int], where: str) -> Arrays:
-    kinds = {kind: checked_labels(labels[kind], number, len(images), where) for kind, number in classes.items()}
+def checked_split(images: Pixels, labels: Mapping[str, Any], layout: Layout, where: str) -> Arrays:
+    kinds = {kind: checked_labels(labels[kind], n, len(images), where) for kind, (_, n) in layout.labels.items()}
     return {"images": images, **kinds}
 
 
@@ -77,16 +56,26 @@ def train_and_test(train: Arrays, test: Arrays) -> Arrays:
     return {f"{name}_{kind}": values for name, arrays in splits.items() for kind, values in arrays.items()}
 
 
-def _read_members(
-    path: Path, train: Sequence[str], test: Sequence[str], read: Callable[[str, bytes], Arrays]
-) -> Arrays:
-    parts = {name: read(name, content) for name, content in tar_members(path, [*train, *test])}
-    return train_and_test(_concatenate([parts[name] for name in train]), _concatenate([parts[name] for name in test]))
+def _parse_pickle(content: bytes, layout: Layout, where: str) -> tuple[Pixels, dict[str, Any]]:
+    stored = restricted_pickle.loads(content, where)
+    keys = {kind: key for kind, (key, _) in layout.labels.items()}
+    for key in (b"data", *keys.values()):
+        if not isinstance(stored, dict) or key not in stored:
+            raise unreadable(where, f"it has no entry '{key.decode()}'")
+    rows = stored[b"data"]
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.shape[1] != PIXELS:
+        raise unreadable(where, f"its data are not rows of {PIXELS} bytes")
+    return rows, {kind: stored[key] for kind, key in keys.items()}
+
+
+def _parse_rows(content: bytes, layout: Layout, where: str) -> tuple[Pixels, dict[str, Any]]:
+    """A row is the labels and the image, one byte each."""
+    first = len(layout.labels)
+    if len(content) % (first + PIXELS):
+        raise unreadable(where, f"its {len(content)} bytes are not whole rows of {first + PIXELS}")
+    rows = np.frombuffer(content, np.uint8).reshape(-1, first + PIXELS)
+    return rows[:, first:], {kind: rows[:, column] for column, kind in enumerate(layout.labels)}
 
 
 def _concatenate(parts: Sequence[Arrays]) -> Arrays:
     return {kind: np.concatenate([part[kind] for part in parts]) for kind in parts[0]}
-
-
-def _as_images(rows: Pixels) -> Pixels:
-    return rows.reshape(-1, 3, SIDE, SIDE)

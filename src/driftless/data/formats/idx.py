@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from driftless.data.formats.archive import gunzip
 from driftless.data.formats.file_errors import unreadable
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-
-UNSIGNED_BYTE = 0x08
+from driftless.data.formats.image_file import Pixels
 
 
-def read_idx(path: Path, dimensions: int) -> Bytes:
+def read_idx(path: Path, dimensions: int) -> Pixels:
     return parse_idx(path.read_bytes(), dimensions, path)
 
 
-def parse_idx(content: bytes, dimensions: int, where: object) -> Bytes:
+def parse_idx(content: bytes, dimensions: int, where: object) -> Pixels:
     """`dimensions` is 3 for images and 1 for labels; `where` names the file in errors."""
     content = gunzip(content, where)
-    magic = bytes([0, 0, UNSIGNED_BYTE, dimensions])
+    magic = bytes([0, 0, 8, dimensions])  # 8: unsigned bytes
     if content[:4] != magic:
         raise unreadable(
             where, f"an idx file of {dimensions} dimensions begins with {magic.hex()}, not {content[:4].hex()}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from driftless.data.formats.archive import open_text
 from driftless.data.formats.file_errors import report_damage
@@ -47,19 +47,16 @@ def read_rows(path: Path, *, with_users: bool) -> list[Row]:
     return rows
 
 
-def index_images(folder: Path) -> dict[str, Path]:
-    """All images below the folder by name without suffix; GLDv2 has a/b/c/abc....jpg, iNaturalist kind/species/."""
-    found: dict[str, Path] = {}
-    for root, _, names in os.walk(folder):
-        for name in names:
-            stem, suffix = os.path.splitext(name)
-            if suffix.lower() in SUFFIXES:
-                found[stem] = Path(root, name)
-    return found
+def image_paths(folder: Path, rows_of: Mapping[Path, list[Row]]) -> list[list[Path]]:
+    """The paths of the images of each csv file; an image may be anywhere below the folder.
+
+    GLDv2 has a/b/c/abc....jpg, iNaturalist kind/species/name.jpg.
+    """
+    images = {path.stem: path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES}
+    return [_paths_of(csv_path, rows, images, folder) for csv_path, rows in rows_of.items()]
 
 
-def image_paths(csv_path: Path, rows: list[Row], images: dict[str, Path], folder: Path) -> list[Path]:
-    """The path of each row's image; `images` is the index of `folder`."""
+def _paths_of(csv_path: Path, rows: list[Row], images: dict[str, Path], folder: Path) -> list[Path]:
     stems = [_stem(row.image) for row in rows]
     absent = [row.image for row, stem in zip(rows, stems, strict=True) if stem not in images]
     if absent:
@@ -71,6 +68,6 @@ def image_paths(csv_path: Path, rows: list[Row], images: dict[str, Path], folder
 
 
 def _stem(image: str) -> str:
-    name = image.rpartition("/")[2]
-    stem, suffix = os.path.splitext(name)
-    return stem if suffix.lower() in SUFFIXES else name
+    """The name without folder and suffix."""
+    path = PurePosixPath(image)
+    return path.stem if path.suffix.lower() in SUFFIXES else path.name

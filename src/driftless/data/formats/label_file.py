@@ -12,15 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from driftless.data.array_checks import Ints
-from driftless.data.formats.file_errors import unreadable
+from driftless.data.formats.file_errors import report_damage, unreadable
 from driftless.errors import InputError
 
 
 def json_labels(content: bytes, where: object) -> list[Any]:
-    try:
+    with report_damage(where):
         labels = json.loads(content)
-    except ValueError as error:
-        raise unreadable(where, error) from error
     if not isinstance(labels, list):
         raise unreadable(where, "it is not a list of labels")
     return labels

@@ -7,7 +7,7 @@ file of FEMNIST take ten times the memory of its arrays.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,30 +31,17 @@ class User:
         return InputError(f"the data of user '{self.name}' in {self.path} {problem}; make the file again with LEAF.")
 
 
-@dataclass(frozen=True)
-class Files:
-    """`test` is None where one file holds all examples of each user."""
-
-    train: Path
-    test: Path | None
-
-
-def locate(dataset: str) -> Files | None:
-    """The folders `train` and `test` of this data set, also in `data` where LEAF writes them; or a single file."""
+def locate(dataset: str) -> tuple[Path, Path | None]:
+    """The folders `train` and `test` of this data set; or a single file with all examples of each user, and None."""
     train = _training_path(dataset)
-    if train is None or train.is_file():
-        return train and Files(train, None)
+    if train is None:
+        raise InputError(f"LEAF's files of data set '{dataset}' are not here; {advice(dataset)}.")
+    if train.is_file():
+        return train, None
     test = train.parent / "test"
     if not test.is_dir():
         raise InputError(f"{train} has LEAF's training files, but {test} is missing; put LEAF's folder test there.")
-    return Files(train, test)
-
-
-def require(dataset: str) -> Files:
-    files = locate(dataset)
-    if files is None:
-        raise InputError(f"LEAF's files of data set '{dataset}' are not here; {advice(dataset)}.")
-    return files
+    return train, test
 
 
 def are_here(dataset: str) -> bool:
@@ -69,6 +56,7 @@ def advice(dataset: str) -> str:
 
 
 def _training_path(dataset: str) -> Path | None:
+    """The folder `train`, also in `data` where LEAF writes it; or the single file."""
     folder = fetch.find_folder(dataset, "train", "data/train", f"{dataset}/data/train")
     if folder is not None and _files(folder):
         return folder
@@ -103,8 +91,7 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def _users(path: Path, content: dict[str, Any]) -> Iterator[User]:
-    users: Sequence[Any] = content["users"]
-    numbers, data = content["num_samples"], content["user_data"]
+    users, numbers, data = content["users"], content["num_samples"], content["user_data"]
     if len(users) != len(numbers):
         raise InputError(
             f"{path} has {len(users)} users, but {len(numbers)} entries of num_samples; make the file again with LEAF."
@@ -112,13 +99,8 @@ def _users(path: Path, content: dict[str, Any]) -> Iterator[User]:
     for name, number in zip(users, numbers, strict=True):
         own = data.pop(name, None)  # popped, so that its memory is freed once it was read
         if not isinstance(own, dict) or not isinstance(own.get("x"), list) or not isinstance(own.get("y"), list):
-            raise InputError(
-                f"{path} names the user '{name}', but user_data has no lists x and y for it; "
-                "make the file again with LEAF."
-            )
+            raise User(str(name), [], [], path).error("has no lists x and y")
         user = User(str(name), own["x"], own["y"], path)
-        if len(user.x) != len(user.y):
-            raise user.error(f"has {len(user.x)} x and {len(user.y)} y")
-        if len(user.x) != number:
-            raise user.error(f"has {len(user.x)} examples, but num_samples says {number}")
+        if not len(user.x) == len(user.y) == number:
+            raise user.error(f"has {len(user.x)} x and {len(user.y)} y, but num_samples says {number}")
         yield user

@@ -21,22 +21,13 @@ _VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
 _BYTES, _FLOATS, _INTEGERS = 1, 2, 3
 
 
-class Malformed(ValueError):
-    """The bytes are not a protobuf message."""
-
-
 def parse(record: bytes) -> dict[str, Feature]:
-    """The features of a record by name."""
+    """The features of a record by name; ValueError if the bytes are not such a message."""
     features: dict[str, Feature] = {}
     for _, feature_map in _fields(record, 1):
         for _, entry in _fields(feature_map, 1):
-            key = value = b""
-            for number, content in _fields(entry):
-                if number == 1:
-                    key = _bytes(content)
-                elif number == 2:
-                    value = _bytes(content)
-            features[key.decode()] = _feature(value)
+            parts = dict(_fields(entry))
+            features[_bytes(parts.get(1, b"")).decode()] = _feature(_bytes(parts.get(2, b"")))
     return features
 
 
@@ -48,22 +39,19 @@ def _feature(message: bytes) -> Feature:
         if kind == _FLOATS:
             return np.frombuffer(b"".join(map(_bytes, values)), dtype="<f4").astype(np.float32)
         if kind == _INTEGERS:
-            return np.array([number for value in values for number in _integers(value)], dtype=np.int64)
+            numbers = [number for value in values for number in _integers(value)]
+            return np.array(numbers, dtype=np.uint64).astype(np.int64)  # the upper half are the negative numbers
     return []
 
 
 def _integers(value: bytes | int) -> Iterator[int]:
     if isinstance(value, int):
-        yield _signed(value)
+        yield value
         return
     position = 0
     while position < len(value):
         number, position = _varint(value, position)
-        yield _signed(number)
-
-
-def _signed(number: int) -> int:
-    return number - (1 << 64) if number >= 1 << 63 else number
+        yield number
 
 
 def _fields(message: bytes | int, only: int | None = None) -> Iterator[tuple[int, bytes | int]]:
@@ -81,11 +69,11 @@ def _fields(message: bytes | int, only: int | None = None) -> Iterator[tuple[int
             elif kind in (_FOUR_BYTES, _EIGHT_BYTES):
                 length = 4 if kind == _FOUR_BYTES else 8
             else:
-                raise Malformed(f"unknown wire type {kind}")
+                raise ValueError(f"unknown wire type {kind}")
             content = message[position : position + length]
             position += length
             if position > len(message):
-                raise Malformed("a field is cut off")
+                raise ValueError("a field is cut off")
         if only is None or number == only:
             yield number, content
 
@@ -98,10 +86,10 @@ def _varint(message: bytes, position: int) -> tuple[int, int]:
         position, shift = position + 1, shift + 7
         if byte < 0x80:
             return value, position
-    raise Malformed("a number is cut off")
+    raise ValueError("a number is cut off")
 
 
 def _bytes(content: bytes | int) -> bytes:
     if isinstance(content, int):
-        raise Malformed("a number in place of a message")
+        raise ValueError("a number in place of a message")
     return content

@@ -36,21 +36,17 @@ def image_examples(
     test: tuple[Pixels, Ints],
     classes: int,
     statistics: PixelStatistics,
-    source: str,
     normalize: str,
     crop: int | None = None,
     coarse: Ints | None = None,
 ) -> Examples:
     """Images [n, channels, height, width] with their labels, as normalised floats."""
-    inputs, targets = _tensors(*train, statistics, normalize, crop)
-    return Examples(
-        inputs,
-        targets,
-        source,
-        test=_tensors(*test, statistics, normalize, crop),
-        classes=classes,
-        coarse=None if coarse is None else np.array(coarse),
+    (inputs, targets), test_pair = (
+        # labels are copied, because cached arrays are read-only
+        (normalized(images, statistics, normalize, crop), torch.from_numpy(np.array(labels)))
+        for images, labels in (train, test)
     )
+    return Examples(inputs, targets, test_pair, classes, None if coarse is None else np.array(coarse))
 
 
 def normalized(images: Pixels, statistics: PixelStatistics, normalize: str, crop: int | None = None) -> Tensor:
@@ -75,10 +71,3 @@ def normalized(images: Pixels, statistics: PixelStatistics, normalize: str, crop
             # the bound keeps an image of one colour finite, as in tf.image.per_image_standardization
             part.sub_(center).div_(deviation.clamp(min=part[0].numel() ** -0.5))
     return inputs
-
-
-def _tensors(
-    images: Pixels, labels: Ints, statistics: PixelStatistics, normalize: str, crop: int | None
-) -> tuple[Tensor, Tensor]:
-    targets = torch.from_numpy(np.array(labels))  # a copy: cached arrays are read-only
-    return normalized(images, statistics, normalize, crop), targets

@@ -1,4 +1,4 @@
-"""Sentences as token numbers, to predict the next word; as in TensorFlow Federated's preprocessing.
+"""Sentences as token numbers, to predict the next word, as TensorFlow Federated encodes them; and their vocabulary.
 
 A sentence is `begin w1 ... wk end`, cut and padded to length + 1 tokens; the targets are the inputs shifted by one.
 Tokens: 0 padding, 1..V words by frequency, V+1 unknown, V+2 begin, V+3 end. Padding is a class like any other, so that
@@ -7,6 +7,7 @@ the loss is a mean over whole examples: accuracies are higher and losses lower t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -15,9 +16,8 @@ import numpy.typing as npt
 import torch
 
 from driftless.data.array_checks import as_count
-from driftless.data.examples import Examples
+from driftless.data.examples import Examples, UserExamples, as_examples
 from driftless.data.memory import check_memory
-from driftless.data.preprocessing.by_user import UserExamples, as_examples
 
 Sentences: TypeAlias = list[tuple[str, list[str]]]  # (user, words)
 
@@ -33,8 +33,14 @@ def check_text_options(words: int, length: int, max_examples_per_user: int | Non
             as_count(name, value, 1)
 
 
+def most_frequent_words(sentences: Iterable[Sequence[str]], number: int) -> list[str]:
+    """By count, then alphabetically, so that the order of the sentences does not matter."""
+    counted = Counter(word for sentence in sentences for word in sentence)
+    return [word for word, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:number]]
+
+
 def next_word_examples(
-    train: Sentences, test: Sentences, vocabulary: list[str], length: int, test_examples: int | None, source: str
+    train: Sentences, test: Sentences, vocabulary: list[str], length: int, test_examples: int | None
 ) -> Examples:
     """test_examples: an evenly spaced choice of so many test sentences."""
     if test_examples is not None and test_examples < len(test):
@@ -48,7 +54,6 @@ def next_word_examples(
         _encode_users(train, vocabulary, length),
         _encode_users(test, vocabulary, length),
         len(vocabulary) + SPECIAL_TOKENS,
-        source,
         "no user has a sentence to train on.",
     )
 

@@ -1,4 +1,4 @@
-"""Models without hidden layers: convex problems under the usual losses."""
+"""Fully connected models. Those without hidden layers are convex problems under the usual losses."""
 
 from __future__ import annotations
 
@@ -22,3 +22,15 @@ def linear(task: Task) -> nn.Module:
 def logistic(task: Task) -> nn.Module:
     """FedGBO, Sent140: multinomial logistic regression, one linear layer; 10,002 parameters for 5,000 words."""
     return nn.Sequential(nn.Flatten(), nn.Linear(prod(task.input_shape), require_classes("logistic", task)))
+
+
+def mlp(task: Task) -> nn.Module:
+    """AdaBest, EMNIST-L: two hidden layers of 100 units with ReLU; 89,610 parameters."""
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(prod(task.input_shape), 100),
+        nn.ReLU(),
+        nn.Linear(100, 100),
+        nn.ReLU(),
+        nn.Linear(100, require_classes("mlp", task)),
+    )

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from driftless.data.preprocessing.next_word import encode
+from driftless.data.preprocessing.words import encode
 
 VOCABULARY = ["the", "cat", "sat"]  # 1, 2, 3; unknown 4, begin 5, end 6
 
