@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from driftless.errors import InputError, check_whole
@@ -19,7 +20,12 @@ def test_anything_else_is_an_error_that_says_what_is_wanted(value: object):
     assert str(caught.value) == f"rounds must be a whole number of at least 2, got {value!r}."
 
 
-def test_none_passes_where_the_number_may_be_left_open():
-    check_whole("threads", None, 1, optional=True)
-    with pytest.raises(InputError, match=r"threads must be a whole number of at least 1 \(or None\), got 0"):
-        check_whole("threads", 0, 1, optional=True)
+@pytest.mark.parametrize(("other", "named"), [(None, "None"), ("auto", '"auto"')])
+def test_another_value_passes_where_it_is_allowed(other: object, named: str):
+    assert check_whole("threads", other, 1, other=other) == other
+    with pytest.raises(InputError, match=rf"threads must be a whole number of at least 1 \(or {named}\), got 0"):
+        check_whole("threads", 0, 1, other=other)
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers():
+    assert type(check_whole("threads", np.int32(3), 1)) is int

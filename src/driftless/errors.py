@@ -7,8 +7,9 @@ from Python they are ordinary exceptions.
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 
@@ -55,13 +56,14 @@ def check_range(
         raise InputError(f"{name} must be a number in {interval}, got {value!r}; set it to a value in that interval.")
 
 
-def check_whole(name: str, value: object, least: int, *, optional: bool = False) -> None:
-    """Raise unless `value` is a whole number of at least `least`; True is not 1. `optional`: or None."""
-    if value is None and optional:
-        return
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        or_none = " (or None)" if optional else ""
-        raise InputError(f"{name} must be a whole number of at least {least}{or_none}, got {value!r}.")
+def check_whole(name: str, value: Any, least: int, *, other: object = ...) -> Any:
+    """The value as int, if it is a whole number of at least `least` (also of numpy; True is not 1), or `other`."""
+    if type(value) is type(other) and value == other:
+        return value
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        instead = "" if other is ... else f" (or {json.dumps(other) if isinstance(other, str) else other})"
+        raise InputError(f"{name} must be a whole number of at least {least}{instead}, got {value!r}.")
+    return int(value)
 
 
 def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:

@@ -29,7 +29,7 @@ from driftless.engine.simulation import INFERENCE, Simulation, evaluation_interv
 from driftless.engine.state import State
 from driftless.engine.stragglers import Stragglers
 from driftless.engine.tree import Tree, named_leaves
-from driftless.errors import Diverged, InputError, check_choice, unknown
+from driftless.errors import Diverged, InputError, check_choice, check_whole, unknown
 from driftless.random import torch_stream
 
 
@@ -150,13 +150,13 @@ def prepare(
     local = LocalTraining(**algorithm.local_must_be) if local is None else local  # pyright: ignore[reportArgumentType]
     server = ServerSchedule() if server is None else server
     schedule = as_schedule(cohort)
-    check_rounds_and_seed(rounds, seed)
+    check_whole("rounds", rounds, 1)
+    check_whole("seed", seed, 0)
     check_agreement(algorithm, local)
     check_choice("weighting", weighting, (None, "examples", "uniform"))
     check_choice("inference", inference, (None, *INFERENCE))
     check_choice("dtype", dtype, (torch.float32, torch.float64))
-    if evaluate_every is not None and (not isinstance(evaluate_every, int) or evaluate_every < 0):
-        raise InputError(f"evaluate_every must be 0 (never) or a positive whole number, got {evaluate_every!r}.")
+    check_whole("evaluate_every", evaluate_every, 0, other=None)
     schedule.check(federation.clients, rounds)
     check_no_empty_client(federation)
     check_steps(local, federation.sizes)
@@ -222,13 +222,6 @@ def check_no_empty_client(federation: Federation) -> None:
     empty = (federation.sizes == 0).nonzero()[0]
     if len(empty):
         raise InputError(f"client {empty[0]} has no examples (as have {len(empty) - 1} others); leave it out.")
-
-
-def check_rounds_and_seed(rounds: int, seed: int) -> None:
-    if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
-        raise InputError(f"rounds must be a whole number of at least 1, got {rounds!r}.")
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise InputError(f"seed must be a whole number of at least 0, got {seed!r}.")
 
 
 @torch.no_grad()

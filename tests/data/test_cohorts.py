@@ -117,7 +117,7 @@ def test_a_schedule_that_fits_passes_the_check(schedule):
 def test_doubling_must_be_able_to_grow():
     with pytest.raises(InputError, match="cannot grow from 10 to a maximum of 5"):
         Doubling(10, 1, 5)
-    with pytest.raises(InputError, match="every of a doubling cohort must be an integer >= 1"):
+    with pytest.raises(InputError, match="every of a doubling cohort must be a whole number of at least 1"):
         Doubling(10, 0, 50)
 
 
@@ -147,7 +147,7 @@ def test_the_text_form_of_a_schedule(text, schedule):
         ("0", "integer >= 1"),
         ("1.5", "got 1.5"),
         ("doubling:10", "has 1 numbers; allowed forms"),
-        ("doubling:10,5.5,20", "every of a doubling cohort must be an integer"),
+        ("doubling:10,5.5,20", "every of a doubling cohort must be a whole number"),
         ("cyclic:1,2", "has 2 numbers"),
         ("cyclical:10", "unknown cohort schedule 'cyclical'; did you mean 'cyclic'"),
     ],

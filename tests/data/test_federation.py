@@ -122,7 +122,7 @@ def test_non_finite_values_are_counted_and_their_client_is_named(value):
         ({"test": client(0)}, "the test set has no examples"),
         ({"test": client(2, 5), "classes": 4}, r"the test set has 2 labels outside 0\.\.3"),
         ({"classes": 2}, r"client 2 has 1 labels outside 0\.\.1 \(the labels go from 0 to 2\)"),
-        ({"classes": 0}, "classes must be an integer >= 1"),
+        ({"classes": 0}, "classes must be a whole number of at least 1"),
         ({"client_test": [None, None]}, "leave it out"),
         ({"client_test": [client(1), None]}, "client_test has 2 clients, the federation 3"),
         ({"client_test": [client(1, width=2), None, None]}, "inputs of client_test"),
@@ -167,7 +167,7 @@ def test_sorted_data_are_not_copied():
         ([0, 1, 2], 2, r"assignment goes from 0 to 2, but the 2 clients are 0\.\.1"),
         ([0, 1], 2, "assignment has 2 entries for 3 examples"),
         ([0.0, 1.0, 1.0], 2, "one-dimensional array of integers, got float64"),
-        ([0, 1, 1], 0, "clients must be an integer >= 1"),
+        ([0, 1, 1], 0, "clients must be a whole number of at least 1"),
     ],
 )
 def test_a_wrong_assignment_is_an_error(assignment, clients, message):

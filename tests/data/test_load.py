@@ -99,10 +99,10 @@ def test_data_with_users_have_one_client_per_user_by_default():
         ({"name": "digits", "partition": "dirichlet", "alpha": 0}, "alpha must be"),
         ({"name": "digits", "partition": "natural"}, "needs the user of each example, and data set 'digits' has none"),
         ({"name": "digits", "partition": "pachinko"}, "needs coarse labels, and data set 'digits' has none"),
-        ({"name": "digits", "clients": 0}, "clients must be an integer >= 1, got 0"),
+        ({"name": "digits", "clients": 0}, "clients must be a whole number of at least 1, got 0"),
         ({"name": "digits", "clients": 2000}, "1437 examples are too few for 2000 clients"),
         ({"name": "digits", "clients": 10, "validation": 10}, "holding out 10 of 10 clients"),
-        ({"name": "digits", "seed": "a"}, "seed must be an integer"),
+        ({"name": "digits", "seed": "a"}, "seed must be a whole number"),
     ],
 )
 def test_what_cannot_be_loaded_is_an_error_that_says_what_to_do(options, message):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from driftless.algorithm import Algorithm
-from driftless.errors import InputError, check_choice, check_range
+from driftless.errors import check_choice, check_range, check_whole
 
 
 def positive(algorithm: Algorithm, *names: str) -> None:
@@ -37,9 +37,7 @@ def decay(algorithm: Algorithm, *names: str) -> None:
 
 def count(algorithm: Algorithm, name: str, low: int = 1) -> None:
     """A whole number, at least `low`."""
-    value = _value(algorithm, name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < low:
-        raise InputError(f"{_label(algorithm, name)} must be a whole number of at least {low}, got {value!r}.")
+    check_whole(_label(algorithm, name), _value(algorithm, name), low)
 
 
 def choice(algorithm: Algorithm, name: str, *allowed: object) -> None:

@@ -54,9 +54,9 @@ def simulation_of(config: Config) -> Simulation:
 def check_run(config: Config) -> None:
     """The settings that only experiments have."""
     run = config.run
-    check_whole("run.evaluate_every", run.evaluate_every, 0, optional=True)
+    check_whole("run.evaluate_every", run.evaluate_every, 0, other=None)
     check_whole("run.checkpoint_every", run.checkpoint_every, 0)
-    check_whole("run.patience", run.patience, 1, optional=True)
+    check_whole("run.patience", run.patience, 1, other=None)
     if run.stop_at_target and run.target is None:
         raise InputError(
             "run.stop_at_target needs run.target, the test accuracy to stop at; set it, e.g. run.target=0.9."

@@ -141,10 +141,3 @@ def as_assignment(values: Sequence[int] | Ints | Tensor, clients: int, examples:
             "renumber the clients or set clients."
         )
     return array.astype(np.int64, copy=False)
-
-
-def as_count(name: str, value: int, low: int) -> int:
-    """`value` as int if it is an integer >= `low`, also of numpy; True and 3.0 raise."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
-        raise InputError(f"{name} must be an integer >= {low}, got {value!r}; give a whole number.")
-    return int(value)

@@ -15,8 +15,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from driftless.data.array_checks import Ints, as_count
-from driftless.errors import InputError, unknown
+from driftless.data.array_checks import Ints
+from driftless.errors import InputError, check_whole, unknown
 from driftless.random import stream
 
 FORMS = "10 (clients), 0.1 (fraction), cyclic:10, doubling:10,50,200 (start, every, maximum)"
@@ -99,7 +99,7 @@ class Doubling:
 
     def __post_init__(self) -> None:
         for name in ("start", "every", "maximum"):
-            object.__setattr__(self, name, as_count(f"{name} of a doubling cohort", getattr(self, name), 1))
+            object.__setattr__(self, name, check_whole(f"{name} of a doubling cohort", getattr(self, name), 1))
         if self.maximum < self.start:
             raise InputError(
                 f"a doubling cohort cannot grow from {self.start} to a maximum of {self.maximum} clients; "

@@ -15,7 +15,6 @@ from driftless.data.array_checks import (
     Ints,
     Values,
     as_assignment,
-    as_count,
     as_inputs,
     as_targets,
     check_alike,
@@ -24,7 +23,7 @@ from driftless.data.array_checks import (
     check_pair,
 )
 from driftless.data.cohorts import as_size, number_of_clients
-from driftless.errors import InputError
+from driftless.errors import InputError, check_whole
 from driftless.random import stream
 
 Pair: TypeAlias = tuple[Values, Values]
@@ -110,7 +109,7 @@ class Federation:
 
         Data that are already sorted by client are used as they are, not copied. `allow_empty` is for a `client_test`.
         """
-        clients = as_count("clients", clients, 1)
+        clients = check_whole("clients", clients, 1)
         inputs, targets = as_inputs(inputs, "the federation"), as_targets(targets, "the federation")
         check_pair(inputs, targets, "the federation")
         owner = as_assignment(assignment, clients, len(inputs))
@@ -339,7 +338,7 @@ def _as_classes(classes: int | None, targets: list[Tensor]) -> int | None:
             )
         return None
     if classes is not None:
-        return as_count("classes", classes, 1)
+        return check_whole("classes", classes, 1)
     return max((1 + int(t.max()) for t in targets if t.numel()), default=1)
 
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from driftless.data.array_checks import Ints, as_count
+from driftless.data.array_checks import Ints
 from driftless.data.datasets import DATASETS, DataSource
 from driftless.data.examples import Examples
 from driftless.data.federation import Federation, held_out_number, hold_out
 from driftless.data.partition import PARTITIONS, Partition, check_options
-from driftless.errors import InputError, unknown
+from driftless.errors import InputError, check_whole, unknown
 from driftless.random import stream
 
 DEFAULT_CLIENTS = 100
@@ -36,9 +36,9 @@ def load(
     if name not in DATASETS:
         raise unknown("data set", str(name), DATASETS)
     source = DATASETS[name]
-    as_count("seed", seed, 0)
+    check_whole("seed", seed, 0)
     if clients is not None:
-        as_count("clients", clients, 1)
+        check_whole("clients", clients, 1)
     if source.has_clients:
         if partition is not None:
             raise InputError(

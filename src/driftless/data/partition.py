@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from driftless.data.array_checks import Ints, as_count
-from driftless.errors import InputError, check_choice, check_range
+from driftless.data.array_checks import Ints
+from driftless.errors import InputError, check_choice, check_range, check_whole
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -277,7 +277,7 @@ def _codes(labels: npt.ArrayLike, clients: int) -> Ints:
 
 
 def _check_enough(n: int, clients: int) -> None:
-    if n < as_count("clients", clients, 1):
+    if n < check_whole("clients", clients, 1):
         raise InputError(f"{n} examples are too few for {clients} clients; use at most {n} clients.")
 
 
@@ -289,7 +289,7 @@ def check_options(
     check_range("beta", beta, 0, np.inf, low_open=True, high_open=True)
     check_range("sigma", sigma, 0, np.inf, high_open=True)
     check_choice("sizes", sizes, ("balanced", "lognormal"))
-    as_count("shards_per_client", shards_per_client, 1)
+    check_whole("shards_per_client", shards_per_client, 1)
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def copy_of(module: nn.Module) -> nn.Module:
             "weight_norm, use torch.nn.utils.parametrizations.weight_norm; if it was pruned, call "
             "torch.nn.utils.prune.remove; a tensor that a forward pass has left in an attribute must be deleted."
         ) from error
-    memory = {p.untyped_storage().data_ptr() for p in module.parameters() if p.numel()}
+    memory = {p.untyped_storage().data_ptr() for p in module.parameters()} - {0}  # 0: on the meta device, or empty
     if any(p.untyped_storage().data_ptr() in memory for p in result.parameters()):
         raise InputError(
             "copy.deepcopy of the model returns its own parameters, so that training would change the model that was "

@@ -16,7 +16,7 @@ from driftless.algorithm import Algorithm, Client, Local, Message, Round, Step, 
 from driftless.engine import augment
 from driftless.engine.flat import FlatModel, Parameters
 from driftless.engine.losses import Loss, correct, weighted
-from driftless.errors import InputError, check_choice, check_range, unknown
+from driftless.errors import InputError, check_choice, check_range, check_whole, unknown
 
 LAST_BATCH = ("short", "bootstrap", "drop")
 
@@ -54,9 +54,7 @@ class LocalTraining:
         if self.epochs is None and self.steps is None:
             object.__setattr__(self, "epochs", 1)
         for name in ("epochs", "steps", "batch_size"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise InputError(f"local.{name} must be a whole number of at least 1, got {value!r}.")
+            check_whole(f"local.{name}", getattr(self, name), 1, other=None)
         check_range("local.lr", self.lr, 0, math.inf, low_open=True, high_open=True)
         check_range("local.lr_decay", self.lr_decay, 0, 1, low_open=True)
         check_range("local.weight_decay", self.weight_decay, 0, math.inf, high_open=True)

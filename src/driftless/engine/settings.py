@@ -22,7 +22,7 @@ from driftless.engine.batches import steps_of
 from driftless.engine.check import BlockTrial, trial_batch, try_block
 from driftless.engine.minibatches import Workload
 from driftless.engine.single import gradient
-from driftless.errors import InputError, check_choice
+from driftless.errors import InputError, check_choice, check_whole
 from driftless.random import torch_stream
 
 KINDS = ("auto", "block", "single")
@@ -60,14 +60,9 @@ class EngineSettings:
 
     def __post_init__(self) -> None:
         check_choice("engine", self.kind, KINDS)
-        for name in ("block_size", "threads", "workers"):
-            value = getattr(self, name)
-            other = {"block_size": None, "workers": "auto"}.get(name, 1)
-            if value == other and type(value) is type(other):
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                instead = "" if name == "threads" else f" (or {other!r})".replace("'auto'", '"auto"')
-                raise InputError(f"{name} must be a whole number of at least 1{instead}, got {value!r}.")
+        check_whole("block_size", self.block_size, 1, other=None)
+        check_whole("threads", self.threads, 1)
+        check_whole("workers", self.workers, 1, other="auto")
         number = isinstance(self.memory, (int, float)) and not isinstance(self.memory, bool)
         if not (number and 0 < self.memory < math.inf):
             raise InputError(f"memory must be a positive number of gigabytes, got {self.memory!r}.")

@@ -105,7 +105,7 @@ def test_without_files_the_error_says_where_they_are(folder: Path):
         InputError, match=r"needs federated_train\.csv or .*, which is not here.*landmarks-user-160k\.zip"
     ):
         driftless.load("gldv2")
-    with pytest.raises(InputError, match="size must be an integer >= 1"):
+    with pytest.raises(InputError, match="size must be a whole number of at least 1"):
         driftless.load("gldv2", size=0)
 
 

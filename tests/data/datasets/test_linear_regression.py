@@ -69,10 +69,10 @@ def test_a_problem_is_float64_and_depends_on_its_seed(source):
     [
         (lambda: quadratics.load(heterogeneity=-1), r"heterogeneity must be a number in \[0, 1000\], got -1"),
         (lambda: quadratics.load(condition=0.5), r"condition must be a number in \[1, 1e\+12\], got 0.5"),
-        (lambda: quadratics.load(dimension=0), "dimension must be an integer >= 1, got 0"),
+        (lambda: quadratics.load(dimension=0), "dimension must be a whole number of at least 1, got 0"),
         (lambda: linear_regression.load(noise=float("nan")), "noise must be"),
         (lambda: linear_regression.load(covariance=11), r"covariance must be a number in \[0, 10\], got 11"),
-        (lambda: linear_regression.load(examples=1.5), "examples must be an integer >= 1, got 1.5"),
+        (lambda: linear_regression.load(examples=1.5), "examples must be a whole number of at least 1, got 1.5"),
     ],
 )
 def test_a_wrong_option_of_a_problem_is_an_error(call, message):

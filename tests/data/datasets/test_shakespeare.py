@@ -172,8 +172,8 @@ def test_a_wrong_file_of_roles_is_named(folder: Path, content: str, message: str
     ("options", "message"),
     [
         ({"targets": "all"}, "targets must be one of 'next', 'sequence', got 'all'"),
-        ({"length": 0}, "length must be an integer >= 1"),
-        ({"stride": 0}, "stride must be an integer >= 1"),
+        ({"length": 0}, "length must be a whole number of at least 1"),
+        ({"stride": 0}, "stride must be a whole number of at least 1"),
         ({"source": "roles"}, "needs shakespeare_roles.jsonl.gz, which is not here"),
         ({"source": "leaf"}, "LEAF's files of data set 'shakespeare' are not here"),
         ({}, "needs shakespeare.sqlite.lzma, which is not here"),

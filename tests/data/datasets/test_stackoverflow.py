@@ -82,10 +82,10 @@ def test_the_published_word_counts_are_the_vocabulary_where_they_are_here(folder
     [
         ("stackoverflow", {}, "needs stackoverflow.sqlite.lzma, which is not here"),
         ("stackoverflow", {}, "stackoverflow.sqlite.lzma (several gigabytes) yourself"),
-        ("stackoverflow", {"limit_users": 0}, "limit_users must be an integer >= 1"),
+        ("stackoverflow", {"limit_users": 0}, "limit_users must be a whole number of at least 1"),
         ("chitchat", {}, "needs chitchat_by_user.jsonl.gz, which is not here"),
-        ("chitchat", {"words": 0}, "words must be an integer >= 1"),
-        ("chitchat", {"max_examples_per_user": 0.5}, "max_examples_per_user must be an integer >= 1"),
+        ("chitchat", {"words": 0}, "words must be a whole number of at least 1"),
+        ("chitchat", {"max_examples_per_user": 0.5}, "max_examples_per_user must be a whole number of at least 1"),
     ],
 )
 def test_options_and_absent_files_are_explained(folder: Path, name: str, options, message: str):

@@ -33,7 +33,7 @@ def test_a_central_crop_and_the_standardisation_of_each_image():
     [
         ("mnist", {"normalize": True}, "normalize must be one of 'dataset', 'image', 'none', got True"),
         ("cifar10", {"crop": 33}, "crop=33 is larger than the images, 32x32"),
-        ("cifar100", {"crop": 0}, "crop must be an integer >= 1, got 0"),
+        ("cifar100", {"crop": 0}, "crop must be a whole number of at least 1, got 0"),
     ],
 )
 def test_a_wrong_option_is_reported_before_a_file_is_searched_for(

@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 
 from driftless.data import fetch
-from driftless.data.array_checks import as_count
 from driftless.data.examples import Examples, test_size
 from driftless.data.formats.jsonl import read_jsonl
 from driftless.data.preprocessing.words import Sentences, check_text_options, most_frequent_words, next_word_examples
-from driftless.errors import InputError
+from driftless.errors import InputError, check_whole
 
 MESSAGES = fetch.RemoteFile(
     "chitchat_by_user.jsonl.gz",
@@ -31,7 +30,7 @@ def load(
 ) -> Examples:
     """A message is a sentence; the last fifth of a user's messages is for the test."""
     check_text_options(words, length, max_examples_per_user, test_examples)
-    as_count("min_messages", min_messages, 1)
+    check_whole("min_messages", min_messages, 1)
     train: Sentences = []
     test: Sentences = []
     path = fetch.obtain("chitchat", MESSAGES)

@@ -9,10 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from driftless.data.array_checks import as_count
 from driftless.data.federation import Federation
 from driftless.data.partition import apportion
-from driftless.errors import InputError, check_choice, check_range
+from driftless.errors import InputError, check_choice, check_range, check_whole
 from driftless.random import stream
 
 
@@ -33,7 +32,7 @@ def load(
     covariance: feature j of client i has the standard deviation exp(covariance * N(0, 1)); 0 = all 1.
     """
     for name, value in (("clients", clients), ("dimension", dimension), ("examples", examples)):
-        as_count(name, value, 1)
+        check_whole(name, value, 1)
     check_range("unbalanced", unbalanced, 0, 10)  # an exponent: exp(10) is the largest useful ratio
     check_range("covariance", covariance, 0, 10)
     check_range("noise", noise, 0, 1000)

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 
 from driftless.data import fetch
-from driftless.data.array_checks import as_count
 from driftless.data.examples import Examples
 from driftless.data.formats.image_csv import Row, image_paths, read_rows
 from driftless.data.formats.image_file import decode_rgb
 from driftless.data.memory import check_memory
-from driftless.errors import InputError
+from driftless.errors import InputError, check_whole
 
 IMAGE_FOLDERS = ("images", "train_val_images", "train")
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # as pretrained models expect
@@ -73,9 +72,9 @@ def load_inaturalist(
 
 
 def _load(published: Published, size: int, limit_users: int | None, train_csv: str) -> Examples:
-    as_count("size", size, 1)
+    check_whole("size", size, 1)
     if limit_users is not None:
-        as_count("limit_users", limit_users, 1)
+        check_whole("limit_users", limit_users, 1)
     path = fetch.obtain(published.dataset, *published.forms_of(train_csv))
     test_path = path.parent / "test.csv"
     if not test_path.is_file():

@@ -10,9 +10,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from driftless.data.array_checks import as_count
 from driftless.data.federation import Federation
-from driftless.errors import check_range
+from driftless.errors import check_range, check_whole
 from driftless.random import stream
 
 
@@ -25,8 +24,8 @@ def load(
     A_i is turned by a random rotation of a size that grows with heterogeneity, and scaled down by a factor between 1
     and 1 + heterogeneity.
     """
-    as_count("clients", clients, 1)
-    as_count("dimension", dimension, 1)
+    check_whole("clients", clients, 1)
+    check_whole("dimension", dimension, 1)
     check_range("heterogeneity", heterogeneity, 0, 1000)
     check_range("condition", condition, 1, 1e12)  # beyond, the optimum is not accurate in double precision
     rng = stream(seed, "quadratics")

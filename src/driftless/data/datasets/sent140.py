@@ -17,13 +17,12 @@ import numpy as np
 import torch
 
 from driftless.data import fetch
-from driftless.data.array_checks import as_count
 from driftless.data.examples import Examples, UserExamples, as_examples, test_size
 from driftless.data.formats import leaf
 from driftless.data.formats.jsonl import read_jsonl
 from driftless.data.memory import check_memory
 from driftless.data.preprocessing.words import most_frequent_words
-from driftless.errors import InputError, check_choice
+from driftless.errors import InputError, check_choice, check_whole
 from driftless.random import stream
 
 USERS = fetch.RemoteFile("sent140_users.jsonl.gz", advice=leaf.advice("sent140"))
@@ -44,8 +43,8 @@ def load(
     LEAF's folders train and test are used as they are.
     source: "auto" (LEAF's files if found), "leaf" or "users" (`sent140_users.jsonl.gz`).
     """
-    as_count("words", words, 1)
-    as_count("min_tweets", min_tweets, 1)
+    check_whole("words", words, 1)
+    check_whole("min_tweets", min_tweets, 1)
     check_choice("bag", bag, ("normalised", "counts", "binary"))
     check_choice("split", split, ("date", "random"))
     check_choice("source", source, ("auto", "leaf", "users"))

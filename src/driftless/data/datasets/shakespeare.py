@@ -16,11 +16,10 @@ import numpy.typing as npt
 import torch
 
 from driftless.data import fetch
-from driftless.data.array_checks import as_count
 from driftless.data.examples import Examples, UserExamples, as_examples, test_size
 from driftless.data.formats import leaf, tff
 from driftless.data.formats.jsonl import read_jsonl
-from driftless.errors import InputError, check_choice
+from driftless.errors import InputError, check_choice, check_whole
 
 UNKNOWN, BEGIN, END = "\x01", "\x02", "\x03"  # begin and end of a speech; these characters occur in no text
 STRIDE = 10
@@ -83,12 +82,12 @@ def load(
     min_characters: users with less text are left out; by default 2000 for the file of roles, none for the others.
     source: "auto" (the first that is here), "roles", "leaf" or "tff".
     """
-    as_count("length", length, 1)
+    check_whole("length", length, 1)
     check_choice("targets", targets, ("next", "sequence"))
     if stride is not None:
-        as_count("stride", stride, 1)
+        check_whole("stride", stride, 1)
     if min_characters is not None:
-        as_count("min_characters", min_characters, 0)
+        check_whole("min_characters", min_characters, 0)
     check_choice("source", source, ("auto", "roles", "leaf", "tff"))
     alphabet = LEAF if targets == "next" else TFF
     source = _first_source() if source == "auto" else source

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from driftless.data import fetch
-from driftless.data.array_checks import as_count
 from driftless.data.examples import Examples
 from driftless.data.formats import tff
 from driftless.data.formats.archive import open_text
 from driftless.data.formats.file_errors import report_damage
 from driftless.data.preprocessing.words import Sentences, check_text_options, most_frequent_words, next_word_examples
-from driftless.errors import InputError
+from driftless.errors import InputError, check_whole
 
 PUBLISHED = tff.Published(
     "stackoverflow",
@@ -41,7 +40,7 @@ def load(
     """
     check_text_options(words, length, max_examples_per_user, test_examples)
     if limit_users is not None:
-        as_count("limit_users", limit_users, 1)
+        check_whole("limit_users", limit_users, 1)
     train_split, test_split = PUBLISHED.locate()
     most = max_examples_per_user
     train = _sentences(train_split.clients("tokens", limit_users=limit_users, max_examples=most), length)

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from driftless.data.array_checks import Ints, as_count
+from driftless.data.array_checks import Ints
 from driftless.data.examples import Examples
 from driftless.data.formats.image_file import Pixels
-from driftless.errors import InputError, check_choice
+from driftless.errors import InputError, check_choice, check_whole
 
 CHUNK = 2048  # images converted at a time, so that no second copy of all of them as floats is needed
 
@@ -27,7 +27,7 @@ class PixelStatistics:
 def check_image_options(normalize: str, crop: int | None = None, size: int = 0) -> None:
     """Called before any file is searched for."""
     check_choice("normalize", normalize, ("dataset", "image", "none"))
-    if crop is not None and as_count("crop", crop, 1) > size:
+    if crop is not None and check_whole("crop", crop, 1) > size:
         raise InputError(f"crop={crop} is larger than the images, {size}x{size}; give at most {size}, or omit it.")
 
 

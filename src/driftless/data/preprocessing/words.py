@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from driftless.data.array_checks import as_count
 from driftless.data.examples import Examples, UserExamples, as_examples
 from driftless.data.memory import check_memory
+from driftless.errors import check_whole
 
 Sentences: TypeAlias = list[tuple[str, list[str]]]  # (user, words)
 
@@ -26,11 +26,11 @@ SPECIAL_TOKENS = 4  # padding, unknown, begin, end
 
 
 def check_text_options(words: int, length: int, max_examples_per_user: int | None, test_examples: int | None) -> None:
-    as_count("words", words, 1)
-    as_count("length", length, 1)
+    check_whole("words", words, 1)
+    check_whole("length", length, 1)
     for name, value in (("max_examples_per_user", max_examples_per_user), ("test_examples", test_examples)):
         if value is not None:
-            as_count(name, value, 1)
+            check_whole(name, value, 1)
 
 
 def most_frequent_words(sentences: Iterable[Sequence[str]], number: int) -> list[str]:
