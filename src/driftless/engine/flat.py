@@ -115,7 +115,7 @@ def refuse_shared_memory(module: nn.Module) -> None:
         (f"{prefix}.{name}".lstrip("."), value)
         for prefix, part in module.named_modules()
         for name, value in tensors_of(part)
-        if value.layout == torch.strided and value.numel()
+        if value.layout == torch.strided and value.data_ptr()
     ]
     unique = {id(value): (value.data_ptr(), i, name, value) for i, (name, value) in enumerate(reversed(tensors))}
     in_memory = sorted(unique.values(), key=lambda place: (place[0], -place[1]))
