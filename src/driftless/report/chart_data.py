@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from driftless.report.curves import Band, Curve, band, metrics_of
+from driftless.report.curves import Band, Curve, band, is_wide, metrics_of
 from driftless.report.line_styles import Style
 from driftless.report.metrics import AXES, PANELS, metric
 from driftless.report.notes import all_diverged
@@ -89,8 +89,6 @@ def rounded(values: Any) -> list[float | None]:
 
 
 def metric_info(key: str, series: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
-    """Names, and whether the values ask for a logarithmic scale: positive and over three powers of ten."""
     described = metric(key)
     values = [v for one in series if one for v in one["mean"] if v is not None]
-    log = bool(values) and min(values) > 0 and max(values) > 1000 * min(values)
-    return {"name": described.name, "title": described.title, "group": described.group, "log": log}
+    return {"name": described.name, "title": described.title, "group": described.group, "log": is_wide(values)}

@@ -20,32 +20,29 @@ def commands(curves: Sequence[Curve]) -> list[str]:
     """One `compare` where the curves differ only in the algorithm, otherwise the commands of each curve."""
     differ = differences([curve.settings for curve in curves])
     seeds = {tuple((run.seed, run.data_seed) for run in curve.runs) for curve in curves}
-    if differ == [f"{ALGORITHM}name"] and len(seeds) == 1 and has_one_command(curves[0]):
-        text = compare_command([curve.algorithm for curve in curves], curves[0])
-        if len(text) <= LONGEST:
-            return [text]
+    if differ == [f"{ALGORITHM}name"] and len(seeds) == 1 and (text := compare_command(curves)):
+        return [text]
     return [command for curve in curves for command in curve_commands(curve)]
 
 
 def curve_commands(curve: Curve) -> list[str]:
     """A `compare` over its seeds, or a `run` for each where they are not consecutive."""
-    if len(curve.seeds) > 1 and has_one_command(curve):
-        text = compare_command([curve.algorithm], curve)
-        if len(text) <= LONGEST:
-            return [text]
+    if len(curve.seeds) > 1 and (text := compare_command([curve])):
+        return [text]
     return [run_command(run) for run in curve.runs]
 
 
-def has_one_command(curve: Curve) -> bool:
-    return are_consecutive(curve.seeds) and len({run.data_seed for run in curve.runs}) == 1
-
-
-def compare_command(algorithms: Sequence[str], curve: Curve) -> str:
-    first = curve.runs[0]
+def compare_command(curves: Sequence[Curve]) -> str:
+    """For curves with the same settings and seeds; empty where no readable command has these seeds."""
+    curve, first = curves[0], curves[0].runs[0]
+    if not are_consecutive(curve.seeds) or len({run.data_seed for run in curve.runs}) > 1:
+        return ""
     own = [text for text in overrides(curve.settings) if not text.startswith(f"{ALGORITHM}name=")]
     own += [f"data.seed={first.data_seed}"] if first.data_seed is not None else []
     own += [f"seed={first.seed}"] if first.seed else []
-    return shlex.join(["driftless", "compare", *algorithms, *own, f"seeds={len(curve.seeds)}"])
+    names = [each.algorithm for each in curves]
+    text = shlex.join(["driftless", "compare", *names, *own, f"seeds={len(curve.seeds)}"])
+    return text if len(text) <= LONGEST else ""
 
 
 def run_command(run: Run) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from driftless.errors import InputError, check_choice
 from driftless.report import line_styles
-from driftless.report.curves import Curve, band
+from driftless.report.curves import Curve, band, is_wide
 from driftless.report.metrics import AXES, PERCENTILES, metric
 from driftless.report.partition import Partition, partitions
 from driftless.report.summary import Summary, summarise
@@ -48,13 +49,9 @@ class Drawing(NamedTuple):
 
 
 def write_figures(
-    runs: Sequence[StoredRun],
-    directory: Path,
-    formats: Sequence[str] = FORMATS,
-    target: float | None = None,
-    *,
+    runs: Sequence[StoredRun], directory: Path, formats: Sequence[str] = FORMATS, target: float | None = None, *,
     overwrite: bool = False,
-) -> list[Path]:
+) -> list[Path]:  # fmt: skip
     """Write every figure that these runs have numbers for, in every format; the paths, in the order of the figures."""
     if isinstance(formats, str) or not formats:
         raise InputError(
@@ -83,85 +80,70 @@ def plan(summary: Summary) -> list[Drawing]:
     for key, axis in wanted:
         lines = [(curve, found) for curve in curves if (found := band(curve, key)) is not None]
         if any(np.isfinite(found.x[axis]).any() for _, found in lines):
-            log = is_wide(np.concatenate([found.mean for _, found in lines]))
+            log = is_wide(np.concatenate([found.mean for _, found in lines]).tolist())
             name = f"{key}-{axis}" if headline and key == headline.key else key
-            drawings.append(Drawing(name, 2.3, curve_drawer(curves, key, axis, log)))
+            drawings.append(Drawing(name, 2.3, partial(draw_curves, curves=curves, key=key, axis=axis, log=log)))
     fair = [curve for curve in curves if curve.metrics().issuperset(PERCENTILES)]
     if fair:
-        drawings.append(Drawing("test_percentiles", 0.7 + 0.19 * len(fair), percentile_drawer(fair), legend=False))
+        height = 0.7 + 0.19 * len(fair)
+        drawings.append(Drawing("test_percentiles", height, partial(draw_percentiles, curves=fair), legend=False))
     divisions = [division for division in partitions(curves) if division.counts is not None]
     for number, division in enumerate(divisions, 1):
         name = "labels" if len(divisions) == 1 else f"labels-{number}"
-        drawings.append(Drawing(name, 1.9, label_drawer(division), legend=False))
+        drawings.append(Drawing(name, 1.9, partial(draw_labels, division=division), legend=False))
     return drawings
 
 
-def is_wide(values: np.ndarray) -> bool:
-    return bool(values.min() > 0 and values.max() > 1000 * values.min())
+def draw_curves(axes: Axes, curves: Sequence[Curve], key: str, axis: str, log: bool) -> None:
+    for curve, style in zip(curves, line_styles.styles(curves), strict=True):
+        found = band(curve, key)
+        if found is None:
+            continue
+        color = line_styles.LIGHT[style.color]
+        dashes = (0, [0.6 * v for v in style.dash]) if style.dash else "solid"
+        axes.plot(found.x[axis], found.mean, color=color, linestyle=dashes, label=curve.label)
+        low, high = found.mean - found.std, found.mean + found.std
+        if log:
+            low = np.maximum(low, found.mean[found.mean > 0].min() / 10)
+        axes.fill_between(found.x[axis], low, high, where=found.seeds > 1, color=color, alpha=0.15, linewidth=0)
+    axes.set_xlabel(AXES[axis].name)
+    axes.set_ylabel(metric(key).title)
+    axes.set_yscale("log" if log else "linear")
+    axes.set_xlim(left=0)
 
 
-def curve_drawer(curves: Sequence[Curve], key: str, axis: str, log: bool) -> Callable[[Axes], None]:
-    def draw(axes: Axes) -> None:
-        for curve, style in zip(curves, line_styles.styles(curves), strict=True):
-            found = band(curve, key)
-            if found is None:
-                continue
-            color = line_styles.LIGHT[style.color]
-            dashes = (0, [0.6 * v for v in style.dash]) if style.dash else "solid"
-            axes.plot(found.x[axis], found.mean, color=color, linestyle=dashes, label=curve.label)
-            low, high = found.mean - found.std, found.mean + found.std
-            if log:
-                low = np.maximum(low, found.mean[found.mean > 0].min() / 10)
-            axes.fill_between(found.x[axis], low, high, where=found.seeds > 1, color=color, alpha=0.15, linewidth=0)
-        axes.set_xlabel(AXES[axis].name)
-        axes.set_ylabel(metric(key).title)
-        axes.set_yscale("log" if log else "linear")
-        axes.set_xlim(left=0)
-
-    return draw
-
-
-def percentile_drawer(curves: Sequence[Curve]) -> Callable[[Axes], None]:
+def draw_percentiles(axes: Axes, curves: Sequence[Curve]) -> None:
     """Final accuracies over clients: a thin line from the 5th to the 95th percentile, a thick one in the middle."""
-
-    def draw(axes: Axes) -> None:
-        for y, (curve, style) in enumerate(zip(curves, line_styles.styles(curves), strict=True)):
-            p5, p25, p50, p75, p95 = (float(found.mean[-1]) for key in PERCENTILES if (found := band(curve, key)))
-            color = line_styles.LIGHT[style.color]
-            axes.plot([p5, p95], [y, y], color=color, linewidth=0.9)
-            axes.plot([p25, p75], [y, y], color=color, linewidth=3.6, solid_capstyle="butt")
-            axes.plot([p50], [y], "o", color="white", markeredgecolor=color, markersize=3.6)
-        axes.set_yticks(range(len(curves)), [curve.label for curve in curves])
-        axes.invert_yaxis()
-        axes.grid(False, axis="y")
-        axes.set_xlabel("test accuracy over clients: 5, 25, 50, 75, 95 %")
-
-    return draw
+    for y, (curve, style) in enumerate(zip(curves, line_styles.styles(curves), strict=True)):
+        p5, p25, p50, p75, p95 = (float(found.mean[-1]) for key in PERCENTILES if (found := band(curve, key)))
+        color = line_styles.LIGHT[style.color]
+        axes.plot([p5, p95], [y, y], color=color, linewidth=0.9)
+        axes.plot([p25, p75], [y, y], color=color, linewidth=3.6, solid_capstyle="butt")
+        axes.plot([p50], [y], "o", color="white", markeredgecolor=color, markersize=3.6)
+    axes.set_yticks(range(len(curves)), [curve.label for curve in curves])
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    axes.set_xlabel("test accuracy over clients: 5, 25, 50, 75, 95 %")
 
 
-def label_drawer(division: Partition) -> Callable[[Axes], None]:
+def draw_labels(axes: Axes, division: Partition) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    def draw(axes: Axes) -> None:
-        assert division.counts is not None
-        image = axes.imshow(division.counts.T, aspect="auto", cmap="Blues", interpolation="nearest", origin="lower")
-        axes.grid(False)
-        axes.set_xlabel("client")
-        axes.set_ylabel("class")
-        bar = axes.figure.colorbar(image, ax=axes, label="examples", pad=0.02)
-        bar.outline.set_visible(False)
-        bar.ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-        axes.yaxis.set_major_locator(MaxNLocator(10, integer=True))
-
-    return draw
+    assert division.counts is not None
+    image = axes.imshow(division.counts.T, aspect="auto", cmap="Blues", interpolation="nearest", origin="lower")
+    axes.grid(False)
+    axes.set_xlabel("client")
+    axes.set_ylabel("class")
+    bar = axes.figure.colorbar(image, ax=axes, label="examples", pad=0.02)
+    bar.outline.set_visible(False)
+    bar.ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(10, integer=True))
 
 
 def write(drawing: Drawing, directory: Path, formats: Sequence[str]) -> None:
-    import matplotlib
+    from matplotlib import style
 
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a user's own style must not change what is written
-        matplotlib.rcParams.update(STYLE)
+    with style.context(STYLE, after_reset=True):  # a user's own style must not change what is written
         figure = make(drawing)
         for suffix in formats:
             buffer = io.BytesIO()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,9 @@ from driftless.runs.files import write_atomically
 
 
 def write_report(
-    runs: Sequence[StoredRun],
-    file: Path,
-    target: float | None = None,
-    *,
-    title: str | None = None,
+    runs: Sequence[StoredRun], file: Path, target: float | None = None, *, title: str | None = None,
     overwrite: bool = False,
-) -> Path:
+) -> Path:  # fmt: skip
     """Write the page; an existing file is kept unless `overwrite`."""
     check_free(file, overwrite)
     page = render(summarise(runs, target), title)
@@ -58,12 +53,9 @@ def render(summary: Summary, title: str | None = None) -> str:
         lstrip_blocks=True,
     )
     # Our own files and JSON that was made safe go in as they are; everything else is escaped.
-    unescaped = {"css": resource("page.css"), "js": resource("page.js"), "plotly": get_plotlyjs()}
+    css, js = (Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    unescaped = {"css": css, "js": js, "plotly": get_plotlyjs()}
     return environment.get_template("template.html").render(**context(summary, title), **unescaped)
-
-
-def resource(name: str) -> str:
-    return resources.files("driftless.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def context(summary: Summary, title: str | None) -> dict[str, Any]:

@@ -35,7 +35,7 @@ STYLE: Any = {
 
 def write_search_plot(outcome: Outcome, path: Path | None = None) -> Path:
     """Write the picture, by default as search.png into the study's folder."""
-    import matplotlib
+    from matplotlib import style
     from matplotlib.figure import Figure
 
     shown = [trial for trial in outcome.trials if trial.state in LOOKS]
@@ -44,9 +44,7 @@ def write_search_plot(outcome: Outcome, path: Path | None = None) -> Path:
     path = path or outcome.folder / SEARCH
     space = outcome.plan.space
     columns, rows = min(COLUMNS, len(space)), 1 + math.ceil(len(space) / COLUMNS)
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # a user's own style must not change what is written
-        matplotlib.rcParams.update(STYLE)
+    with style.context(STYLE, after_reset=True):  # a user's own style must not change what is written
         figure = Figure(figsize=(max(2.6 * columns, 4.5), 2.2 * rows), layout="constrained")
         grid = figure.add_gridspec(rows, columns)
         first = figure.add_subplot(grid[0, :])

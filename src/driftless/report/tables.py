@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from driftless.report.metrics import Axis, Better
@@ -60,16 +60,11 @@ def columns(summary: Summary) -> list[Column]:
     found += [cost_column(axis, summary) for axis in summary.axes()]
     found.append(Column("norm", "norm of model", "Of the final model.", lambda row: number(row.norm, 3)))
     if any(row.failures is not None for row in rows):
-        found.append(
-            Column("failures", "failures", "Rounds in which the training accuracy halved, all seeds together.",
-                   lambda row: count(row.failures))
-        )  # fmt: skip
-    for key, title, explanation in (
-        ("diverged", "diverged", "Seeds that diverged."),
-        ("unfinished", "unfinished", "Seeds that have not ended."),
-    ):
+        explanation = "Rounds in which the training accuracy halved, all seeds together."
+        found.append(Column("failures", "failures", explanation, lambda row: count(row.failures)))
+    for key, explanation in (("diverged", "Seeds that diverged."), ("unfinished", "Seeds that have not ended.")):
         if any(getattr(row, key) for row in rows):
-            found.append(Column(key, title, explanation, lambda row, key=key: count(getattr(row, key))))
+            found.append(Column(key, key, explanation, lambda row, key=key: count(getattr(row, key))))
     return found
 
 
@@ -115,9 +110,14 @@ def number(value: Spread | None, digits: int = 4) -> Cell:
         return Cell(NOTHING)
     size = abs(value.mean)
     small = f".{digits}f" if size == 0 or size >= 10**-digits else ".2e"
-    form = small if size < 10 else ".1f" if size < 1000 else ",.0f" if size < LARGE else ".1e"
+    form = form_of(size, small)
     # mean and deviation with the same number of decimals
     return Cell(" ± ".join(f"{v:{form}}" for v in value[:2] if v is not None), value.mean)
+
+
+def form_of(size: float, small: str) -> str:
+    """The format of numbers of this size; `small` is that of numbers below 10."""
+    return small if size < 10 else ".1f" if size < 1000 else ",.0f" if size < LARGE else ".1e"
 
 
 def count(value: int | None) -> Cell:
@@ -127,10 +127,8 @@ def count(value: int | None) -> Cell:
 def amount(value: float) -> str:
     """0.0031, 0.12, 37.3, 1,250, 3.1e+09."""
     size = abs(value)
-    form = (
-        ".2g" if 0 < size < 0.1 else ".2f" if size < 10 else ".1f" if size < 1000 else ",.0f" if size < LARGE else ".1e"
-    )
-    return f"{value:{form}}"
+    small = ".2g" if 0 < size < 0.1 else ".2f"
+    return f"{value:{form_of(size, small)}}"
 
 
 def rounds(value: float) -> str:
@@ -191,9 +189,9 @@ def csv_text(summary: Summary) -> str:
     """Every number in full, one line a curve; what is not known is empty."""
     records = [record(row, summary) for row in summary.rows]
     file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(records[0])
-    writer.writerows([["" if value is None else value for value in each.values()] for each in records])
+    writer = csv.DictWriter(file, records[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
     return file.getvalue()
 
 
@@ -203,12 +201,8 @@ def record(row: Row, summary: Summary) -> dict[str, object]:
     for name, spread in (("final", row.final), ("best", row.best), ("last", row.last), ("norm_x", row.norm)):
         values |= {f"{name}_mean": spread and spread.mean, f"{name}_std": spread and spread.std}
     values |= {"last_evaluations": row.last_count, "target": row.target and row.target.value}
-    for key in axis_keys(summary.axes()):
-        cost = row.costs.get(key)
+    for axis in summary.axes():
+        key, cost = axis.key, row.costs.get(axis.key)
         values |= {f"{key}_to_target": cost and cost.value, f"{key}_relative": cost and cost.relative}
         values |= {f"{key}_reached": cost and cost.reached}
     return values | {"failures": row.failures, "diverged": row.diverged, "unfinished": row.unfinished}
-
-
-def axis_keys(axes: Iterable[Axis]) -> list[str]:
-    return [axis.key for axis in axes]
