@@ -67,11 +67,6 @@ class Cost(NamedTuple):
     bound: Literal["", "≥", "≤"]
     """The ratio is only a bound when one of the two did not reach the target with all seeds."""
 
-    @property
-    def reduction(self) -> float | None:
-        """Step 3 of the rule: the share that is saved by choosing this algorithm instead of FedAvg."""
-        return None if self.relative is None else 1 - self.relative
-
 
 @dataclass(frozen=True)
 class Row:
@@ -265,21 +260,22 @@ def cost_of(curve: Curve, baseline: Curve | None, axis: Axis, headline: Metric, 
     and exact when they do not. For algorithms "that did not reach the target performance in the training budget T, we
     conservatively consider r_a = T"; so here, and the cost is marked as a lower bound. When the target is FedAvg's own
     final quality, r_FedAvg = T: in the paper's table 4 an algorithm with three times FedAvg's traffic that misses the
-    target costs exactly three times as much. Step 3, the reduction against FedAvg, is `Cost.reduction`.
+    target costs exactly three times as much. Step 3, the reduction against FedAvg, is 1 - `Cost.relative`.
     """
     own = spent(curve, axis, headline, target)
+    reference = spent(baseline, axis, headline, target) if baseline else None
     if own is None:
         return None
     value, reached = own
-    reference = spent(baseline, axis, headline, target) if baseline else None
-    whole = reached == len(curve.runs)
+    cost = Cost(value, reached, len(curve.runs), None, "")
     if baseline is None or reference is None or not reference[0]:
-        return Cost(value, reached, len(curve.runs), None, "")
-    other_whole = reference[1] == len(baseline.runs)
-    if curve is not baseline and not whole and not other_whole:
-        return Cost(value, reached, len(curve.runs), None, "")
-    bound = "" if curve is baseline or whole == other_whole else "≤" if whole else "≥"
-    return Cost(value, reached, len(curve.runs), value / reference[0], bound)
+        return cost
+    whole, other_whole = reached == len(curve.runs), reference[1] == len(baseline.runs)
+    if curve is baseline or (whole and other_whole):
+        return cost._replace(relative=value / reference[0])
+    if not whole and not other_whole:
+        return cost
+    return cost._replace(relative=value / reference[0], bound="≤" if whole else "≥")
 
 
 def spent(curve: Curve, axis: Axis, headline: Metric, target: Target) -> tuple[float, int] | None:
