@@ -22,7 +22,7 @@ from driftless.config.resolution import (
     to_toml,
     with_values,
 )
-from driftless.config.sections import Config, Section
+from driftless.config.sections import MOST_RUNS, Config, Section
 from driftless.config.user_code import algorithm_class
 from driftless.errors import InputError
 from driftless.runs.directory import PLANNED, StoredRun, command, refuse_file
@@ -36,7 +36,7 @@ class Compare(Section, strict=False, frozen=True):
     """The `[compare]` table of a configuration file."""
 
     algorithms: tuple[str, ...] = ()
-    seeds: StrictInt = Field(default=3, ge=1)
+    seeds: StrictInt = Field(default=3, ge=1, le=MOST_RUNS)
     target: float | None = None
     settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Per algorithm, settings that differ from the rest of the file: its own learning rate, for example."""

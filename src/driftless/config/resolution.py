@@ -22,7 +22,7 @@ from driftless.algorithm import Algorithm
 from driftless.config.sections import AlgorithmSection, Config, Data, Model, Section
 from driftless.config.user_code import absolute_name, algorithm_class
 from driftless.data import DATASETS, PARTITIONS
-from driftless.errors import InputError, unknown
+from driftless.errors import InputError, check_type, unknown
 
 SECTIONS: dict[str, type[Section]] = {name: type(field.default) for name, field in Config.model_fields.items()}
 EXTENDED = ("algorithm", "data")
@@ -132,6 +132,8 @@ def options_of(section: str, values: Values) -> Values:
         return {field.name: field.default for field in fields(algorithm_class_of(values))}  # pyright: ignore[reportArgumentType]
     if section == "data":
         name, partition = values.get("data.name", Data().name), values.get("data.partition")
+        check_type("data.name", name, str, "the name of a data set", "see driftless list datasets")
+        check_type("data.partition", partition, str | None, "the name of a partition", "see driftless list partitions")
         if name not in DATASETS:
             raise unknown("data set", str(name), DATASETS)
         if partition is not None and partition not in PARTITIONS:
@@ -162,7 +164,7 @@ def obsolete(values: Values, layer: Values) -> list[str]:
     if replaced("data.name", Data().name):
         kept = {f"data.{name}" for name in Data.model_fields} - {"data.partition"}
         gone += [key for key in values if key.startswith("data.") and key not in kept]
-    elif replaced("data.partition", None) and values.get("data.partition") in PARTITIONS:
+    elif replaced("data.partition", None) and values.get("data.partition") in list(PARTITIONS):
         kept = options_of("data", {**values, **layer})
         old = PARTITIONS[values["data.partition"]].options
         gone += [f"data.{name}" for name in old if f"data.{name}" in values and name not in kept]
@@ -179,7 +181,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"there is no configuration file '{path}'; give the path of a .toml file.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except (ValueError, RecursionError, OSError) as error:
         raise InputError(f"'{path}' is not a TOML file: {error}.") from None
 
 
@@ -249,7 +251,7 @@ def parse_value(text: str) -> Any:
         return None
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # not TOML, or too many digits or brackets
         return float(text) if NUMBER.fullmatch(text) else text
 
 

@@ -15,6 +15,8 @@ from driftless.algorithms import ALGORITHMS
 from driftless.errors import InputError, unknown
 
 Base = TypeVar("Base")
+MODULE_PREFIX = "driftless_user_"
+"""Of the names of modules made from users' files: how a traceback tells their code from ours."""
 
 
 def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
@@ -77,7 +79,7 @@ def module_of(path: Path) -> ModuleType:
 
 
 def execute(path: Path) -> ModuleType:
-    module_name = f"driftless_user_{path.stem}_{abs(hash(path.resolve()))}"
+    module_name = f"{MODULE_PREFIX}{path.stem}_{abs(hash(path.resolve()))}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None
     assert spec.loader is not None

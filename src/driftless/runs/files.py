@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from driftless.errors import InputError
+from driftless.errors import InputError, short_repr
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with naming(path), open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)  # on a full disk its space is needed
+        raise
     sync_folder(path.parent)
+
+
+@contextmanager
+def naming(path: Path) -> Generator[None]:
+    """The error of a failed write names the file; by itself only that of a failed open does."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def sync_folder(path: Path) -> None:
@@ -35,9 +51,15 @@ def write_json(path: Path, content: Any, indent: int | None = 2) -> None:
 
 def read_json(file: Path) -> dict[str, Any]:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+        return as_object(json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, RecursionError) as error:
         raise InputError(f"'{file}' is damaged: {error}. Put it back, or delete it.") from None
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"it holds {short_repr(value)} where an object is expected")
+    return value
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
@@ -46,8 +68,8 @@ def read_lines(file: Path) -> list[dict[str, Any]]:
         return []
     lines = file.read_bytes().split(b"\n")
     try:
-        return [json.loads(line) for line in lines[:-1] if line]
-    except ValueError as error:
+        return [as_object(json.loads(line)) for line in lines[:-1] if line]
+    except (ValueError, RecursionError) as error:
         raise InputError(f"'{file}' is damaged: {error}. Put it back, or delete the run.") from None
 
 
@@ -73,8 +95,9 @@ class Lines:
 
     def write(self, content: dict[str, Any]) -> None:
         assert self._file is not None
-        self._file.write((json.dumps(content) + "\n").encode())
-        self._file.flush()
+        with naming(self.path):
+            self._file.write((json.dumps(content) + "\n").encode())
+            self._file.flush()
         self.position = self._file.tell()
 
     def sync(self) -> None:
