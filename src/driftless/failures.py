@@ -53,7 +53,9 @@ def explain(error: BaseException) -> Failure:
         )
     if type(error).__module__.partition(".")[0] in STORAGES:
         reason = str(error.__cause__ or error).splitlines()[0]
-        return Failure(MACHINE, f"the database of the search cannot be used: {reason}; {FREE_SPACE}.")
+        full = "disk I/O" in reason or "is full" in reason
+        remedy = FREE_SPACE if full else "put it back, or begin another search with output=FOLDER"
+        return Failure(MACHINE if full else MISTAKE, f"the database of the search cannot be used: {reason}; {remedy}.")
     message = (
         f"driftless failed{doing(error)}: {short(error)}. This is a bug of driftless; report it with the lines above."
     )

@@ -72,6 +72,7 @@ def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
             del values[key], source[key]
         values |= layer
         source |= dict.fromkeys(layer, where)
+    check_characters(values, source)
     check_options(values, source)
     if "algorithm.name" in values:
         values["algorithm.name"] = absolute_name(str(values["algorithm.name"]))
@@ -307,6 +308,13 @@ def check_key(section: str, name: str) -> None:
     if name not in allowed and section not in EXTENDED:
         refuse_other_name(f"{section}.{name}", name)
         raise unknown(f"key of section '{section}'", name, allowed)
+
+
+def check_characters(values: Values, source: Mapping[str, str]) -> None:
+    """Texts name files, and are written into files."""
+    for key, value in values.items():
+        if isinstance(value, str) and ("\0" in value or value.encode(errors="replace").decode() != value):
+            raise InputError(f"{key} is {value!r} ({source[key]}); write it without characters that are not text.")
 
 
 def check_options(values: Values, source: Mapping[str, str]) -> None:
