@@ -9,7 +9,7 @@ from fuzz.fuzzing import assert_explained, empty_folder, share
 from fuzz.toml import file_of, tables
 
 
-@share(0.3)
+@share(0.26)
 @given(tables())
 def test_a_configuration_is_run_or_refused_with_a_message(settings):
     with empty_folder() as folder:
