@@ -20,6 +20,7 @@ from runs.runs import MAIN, AfterRound, Outcome, assert_same_run, command, start
 
 Command = Callable[..., Outcome]
 LONG = "x" * 300
+SMALL = Federation.from_clients([([[1.0]], [1.0])])
 
 
 @pytest.fixture
@@ -119,7 +120,7 @@ def test_a_full_disk_is_one_message(driftless: Command, tmp_path: Path, writer: 
     with room_for(1500):
         ended = driftless(*WRITERS[writer]("out"))
     assert "make room, then repeat the command" in message(ended, failures.MACHINE)
-    assert not list(tmp_path.rglob("*.tmp")), "half a file is in nobody's way"
+    assert not [path for path in tmp_path.rglob(".*") if path.name != ".claim"], "nothing half-written is left"
 
 
 def test_a_run_on_a_full_disk_is_resumed_to_the_same_bits(driftless: Command, tmp_path: Path):
@@ -183,6 +184,29 @@ def test_a_size_beyond_all_use_is_one_message(driftless: Command, tmp_path: Path
     given = [word for word in words() if word.partition("=")[0] not in (key, short)]
     assert said in message(driftless("run", *given, f"{key}={value}"))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: library.load("digits", clients=10**12),
+        lambda: library.load("digits", seed=10**40),
+        lambda: library.load("quadratics", clients=10**8),
+        lambda: library.LocalTraining(batch_size=10**20),
+        lambda: library.LocalTraining(lr=10**400),
+        lambda: library.EngineSettings(memory=1e308),
+        lambda: library.EngineSettings(workers=200),
+        lambda: library.ServerSchedule(warmup_rounds=10**40),
+        lambda: library.simulate("fedavg", SMALL, "linear", rounds=10**30, cohort=1),
+        lambda: library.simulate("fedavg", SMALL, "linear", rounds=1, cohort=10**20),
+        lambda: library.simulate("fedavg", SMALL, "linear", rounds=1, cohort=1, seed=10**40),
+        lambda: library.simulate("fedavg", SMALL, "linear", rounds=1, cohort=1, on_round=3),  # pyright: ignore
+    ],
+    ids=range(12),
+)
+def test_in_python_a_size_beyond_all_use_is_an_input_error(call: Callable[[], object]):
+    with pytest.raises(InputError, match=r"\d"):
+        call()
 
 
 def test_a_seed_of_thousands_of_digits_is_one_message(driftless: Command):
@@ -296,9 +320,8 @@ def test_in_python_an_error_of_on_round_comes_out_as_it_is_with_a_note():
     def fails(record: library.Record) -> None:
         raise ZeroDivisionError("mine")
 
-    federation = Federation.from_clients([([[1.0]], [1.0])])
     with pytest.raises(ZeroDivisionError, match="mine") as raised:
-        library.simulate("fedavg", federation, "linear", rounds=1, cohort=1, on_round=fails)
+        library.simulate("fedavg", SMALL, "linear", rounds=1, cohort=1, on_round=fails)
     assert raised.value.__notes__ == ["driftless was calling on_round after round 1"]
 
 

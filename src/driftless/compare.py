@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,11 +114,15 @@ def prepare_folder(comparison: Comparison, folder: Path) -> None:
         raise InputError(f"'{folder}' exists and holds something else; choose another output.")
     # Under another name first: a kill leaves no folder that is half a comparison.
     beginning = folder.with_name(f".{folder.name}.{os.getpid()}")
-    for name, text in planned.items():
-        (beginning / name).mkdir(parents=True)
-        write_atomically(beginning / name / PLANNED, text.encode())
-    write_json(beginning / COMPARISON, {"runs": list(planned), "target": comparison.target})
-    beginning.replace(folder)
+    try:
+        for name, text in planned.items():
+            (beginning / name).mkdir(parents=True)
+            write_atomically(beginning / name / PLANNED, text.encode())
+        write_json(beginning / COMPARISON, {"runs": list(planned), "target": comparison.target})
+        beginning.replace(folder)
+    except OSError:
+        shutil.rmtree(beginning, ignore_errors=True)
+        raise
 
 
 def settings_of(comparison: Comparison) -> dict[str, Config]:
