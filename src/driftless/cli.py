@@ -121,7 +121,7 @@ def resume_command(
     rounds = StoredRun(directory).config.run.rounds if is_run(directory) else 0
 
     def warn(problem: str) -> None:
-        err.print(f"a checkpoint could not be used, an older one is: {problem}", markup=False, soft_wrap=True)
+        err.print(f"warning: {problem}", markup=False, soft_wrap=True)
 
     with rounds_bar(directory.name, rounds, quiet or as_json) as bar:
         stored = run.resume(directory, [ShowProgress(bar), *callbacks_of(track, callback)], warn, workers)

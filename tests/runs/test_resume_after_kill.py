@@ -192,7 +192,7 @@ def test_a_run_cut_off_at_a_write_while_it_is_resumed_is_still_exact(tmp_path, m
     changes = ["algorithm=adabest", "rounds=6", "checkpoint_every=2", "batch_size=none"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     start(whole, *changes, callbacks=[AfterRound([3], lambda: shutil.copytree(whole, cut))])
-    for number in range(1, 8):  # two checkpoints of three files, and the result
+    for number in range(1, 10):  # two checkpoints of four files, and the result
         run = Path(shutil.copytree(cut, tmp_path / f"{number}"))
         with pytest.raises(Killed), killed_at(monkeypatch, "replace", number):
             resume(run)

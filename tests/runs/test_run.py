@@ -457,16 +457,6 @@ def test_a_run_is_not_continued_as_another_one(tmp_path: Path, old: str, new: st
     assert contents(tmp_path / "run" / "checkpoint") == before
 
 
-@pytest.mark.parametrize("kept", [0.5, 0.0])
-def test_metrics_that_lost_lines_the_checkpoint_counts_on_are_an_error(tmp_path: Path, kept: float):
-    run = tmp_path / "run"
-    unfinished(run, "checkpoint_every=4")
-    content = (run / "metrics.jsonl").read_bytes()
-    (run / "metrics.jsonl").write_bytes(content[: int(kept * len(content))])
-    with pytest.raises(InputError, match="metrics"):
-        resume(run)
-
-
 def test_what_is_no_run_cannot_be_resumed(tmp_path):
     (tmp_path / "file").touch()
     for path in (tmp_path, tmp_path / "missing", tmp_path / "file"):

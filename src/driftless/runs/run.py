@@ -6,7 +6,7 @@ import hashlib
 import json
 import shlex
 import signal
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -66,7 +66,7 @@ def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (
         refuse_existing(directory)
         write_json(directory / ENVIRONMENT, environment(resolved.config.engine.threads))
         write_json(directory / FEDERATION, federation_summary(simulation.federation), indent=None)
-        (directory / METRICS).touch()
+        write_atomically(directory / METRICS, b"")
         write_atomically(directory / CONFIG, to_toml(resolved).encode())
         return Session(directory, resolved.config, simulation, tuple(callbacks)).run(simulation.init(), {})
 
@@ -79,7 +79,7 @@ def resume(
 ) -> StoredRun:
     """Continue an interrupted run to the same bits.
 
-    `on_damaged` is told, before the first round, what is wrong with a checkpoint that could not be used. `workers`:
+    `on_damaged` is told, before the first round, which files were damaged and what was done about it. `workers`:
     another number of processes.
     """
     if not is_run(directory):
@@ -100,7 +100,7 @@ def resume(
             return session.run(simulation.init(), {})
         for problem in loaded.damaged:
             on_damaged(problem)
-        return session.run(loaded.state, loaded.positions)
+        return session.run(loaded.state, loaded.lines)
 
 
 def start_or_resume(directory: Path, callbacks: Iterable[Callback] = (), resolved: Resolved | None = None) -> StoredRun:
@@ -151,9 +151,9 @@ class Session:
         self.callbacks = callbacks
         self.checkpoints = Checkpoints(directory / CHECKPOINT, fingerprint(config))
 
-    def run(self, state: State, positions: dict[str, int]) -> StoredRun:
-        """Play from `state` to the end; the metrics files are cut to where they were when it was saved."""
-        with Lines(self.directory / METRICS, positions) as metrics, Lines(self.directory / EVENTS, positions) as events:
+    def run(self, state: State, lines: Mapping[str, bytes]) -> StoredRun:
+        """Play from `state` to the end; the metrics files hold again the `lines` of when it was saved."""
+        with self._open(METRICS, lines) as metrics, self._open(EVENTS, lines) as events:
             rows: list[Row] = read_lines(self.directory / METRICS)
             for callback in self.callbacks:
                 callback.on_start(self.config, self.directory, state.round + 1)
@@ -173,6 +173,9 @@ class Session:
             callback.on_end(result)
         return StoredRun(self.directory)
 
+    def _open(self, name: str, lines: Mapping[str, bytes]) -> Lines:
+        return Lines(self.directory / name, self.checkpoints.folder / name, lines.get(name, b""))
+
     def _play(self, state: State, rows: list[Row], metrics: Lines, events: Lines) -> str | None:
         """Rounds until the end, a stopping rule (its reason is returned), or the user's interrupt."""
         rounds, every = self.config.run.rounds, self.config.run.checkpoint_every
@@ -188,9 +191,7 @@ class Session:
                 stopping = interrupted()  # asked once, so that whatever ends the run has been saved
                 last = t == rounds or reason is not None or stopping
                 if last or (every and t % every == 0):
-                    metrics.sync()
-                    events.sync()
-                    self.checkpoints.save(record.state, {METRICS: metrics.position, EVENTS: events.position})
+                    self.checkpoints.save(record.state, {METRICS: metrics.sync(), EVENTS: events.sync()})
                 if reason is not None:
                     return reason
                 if stopping and t < rounds:
