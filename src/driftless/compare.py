@@ -18,7 +18,8 @@ from driftless.config.resolution import (
     combine,
     full_keys,
     parse_overrides,
-    resolve,
+    read_stored,
+    resolve_stored,
     to_toml,
     with_values,
 )
@@ -102,7 +103,7 @@ def prepare_folder(comparison: Comparison, folder: Path) -> None:
     """Write the plan down, so that the whole can be resumed; an existing folder must hold the same plan."""
     refuse_file(folder)
     if is_comparison(folder):
-        if settings_of(comparison) != settings_of(read_comparison(folder)):
+        if settings_of(comparison) != settings_of(read_comparison(folder, resolve_stored)):
             raise InputError(
                 f"'{folder}' holds a comparison with other settings; choose another output, "
                 f"or continue that one with: {command('resume', folder)}"
@@ -124,10 +125,10 @@ def settings_of(comparison: Comparison) -> dict[str, Config]:
     return {name: resolved.config for name, resolved in comparison.runs.items()}
 
 
-def read_comparison(folder: Path) -> Comparison:
-    """The plan of a comparison's folder."""
+def read_comparison(folder: Path, read: Callable[[Path], Resolved] = read_stored) -> Comparison:
+    """The plan of a comparison's folder, by default as text: no code is imported."""
     stored = read_json(folder / COMPARISON)
-    return Comparison({name: resolve(folder / name / PLANNED, []) for name in stored["runs"]}, stored["target"])
+    return Comparison({name: read(folder / name / PLANNED) for name in stored["runs"]}, stored["target"])
 
 
 def is_comparison(folder: Path) -> bool:
@@ -139,4 +140,15 @@ def execute(
 ) -> list[StoredRun]:
     """Run what has not been run; `progress` is called with the rounds done in all. Ctrl-C saves and stops."""
     prepare_folder(comparison, folder)
-    return play([folder / name for name in comparison.runs], progress, jobs)
+    return resume(comparison, folder, progress, jobs)
+
+
+def resume(
+    comparison: Comparison,
+    folder: Path,
+    progress: Callable[[int], object],
+    jobs: int | None = None,
+    trust: bool = False,
+) -> list[StoredRun]:
+    """Run what is missing in the folder of a comparison. `trust`: import code that was changed since it was planned."""
+    return play([folder / name for name in comparison.runs], progress, jobs, trust)

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from driftless.algorithm import Algorithm
 from driftless.config.sections import AlgorithmSection, Config, Data, Model, Section
-from driftless.config.user_code import absolute_name, algorithm_class
+from driftless.config.user_code import absolute_name, algorithm_class, code_hash, is_only_text, text_only
 from driftless.data import DATASETS, PARTITIONS
 from driftless.errors import InputError, unknown
 
@@ -44,6 +44,8 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 COMMANDS = ("compare", "tune")
 """Commands with a table of their own in a file."""
+CODE = "code"
+"""A table with the checksum of the user's file that the algorithm was read from."""
 
 Values = dict[str, Any]
 """Settings by their full key, such as {"local.lr": 0.1}."""
@@ -61,6 +63,31 @@ def resolve(file: Path | None, overrides: Iterable[str]) -> Resolved:
     """The configuration of a file (if any) with `key=value` overrides."""
     from_file = flatten(file, read_toml(file)) if file else {}
     return combine([(str(file), from_file), ("command line", parse_overrides(overrides, from_file))])
+
+
+def read_stored(file: Path) -> Resolved:
+    """The configuration of a run directory as text: code that it names is not imported, and need not be there."""
+    with text_only():
+        return resolve(file, [])
+
+
+def resolve_stored(file: Path, trust: bool = False) -> Resolved:
+    """The configuration of a run directory; code that it names is imported only if it is what it was then."""
+    changed = changed_code(file)
+    if changed and not trust:
+        raise InputError(f"{changed}; it is not executed. Put it back, or look at it and resume with --trust.")
+    return resolve(file, [])
+
+
+def changed_code(file: Path) -> str:
+    """In words, what is different now of the code that the configuration of a run directory names; empty: nothing."""
+    code = read_toml(file).get(CODE, {})
+    recorded = code if isinstance(code, dict) else {}
+    for path, now in code_hash(read_stored(file).config.algorithm.name).items():
+        then = str(recorded.get(path, "not recorded"))
+        if then != now:
+            return f"'{path}' is not known to be the code of the run (SHA-256 then: {then[:12]}, now: {now[:12]})"
+    return ""
 
 
 def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
@@ -93,6 +120,8 @@ def with_values(resolved: Resolved, values: Values, where: str) -> Resolved:
 
 def fill_in_required_training(values: Values, source: dict[str, str]) -> None:
     """Fill in what the algorithm requires of the local training (FedSGD) where the user has set nothing."""
+    if is_only_text(algorithm_name(values)):
+        return
     required = algorithm_class_of(values).local_must_be
     for key, value in required.items() if isinstance(required, Mapping) else ():
         contradicted = key == "steps" and "local.epochs" in values
@@ -112,8 +141,12 @@ def fill_in_defaults(values: Values, source: dict[str, str]) -> None:
             values[key] = None  # TOML has no null
 
 
+def algorithm_name(values: Values) -> str:
+    return str(values.get("algorithm.name", AlgorithmSection().name))
+
+
 def algorithm_class_of(values: Values) -> type[Algorithm]:
-    return algorithm_class(str(values.get("algorithm.name", AlgorithmSection().name)))
+    return algorithm_class(algorithm_name(values))
 
 
 def option_defaults(values: Values) -> Values:
@@ -128,6 +161,8 @@ def option_defaults(values: Values) -> Values:
 
 def options_of(section: str, values: Values) -> Values:
     """The keys that a section gets from its algorithm, or its data set and partition; MISSING: no default."""
+    if section == "algorithm" and is_only_text(algorithm_name(values)):  # those that are given
+        return {key.partition(".")[2]: MISSING for key in values if key.startswith("algorithm.")}
     if section == "algorithm":
         return {field.name: field.default for field in fields(algorithm_class_of(values))}  # pyright: ignore[reportArgumentType]
     if section == "data":
@@ -187,6 +222,8 @@ def flatten(where: object, tables: Mapping[str, Any]) -> Values:
     """The settings in the tables of a file; `where` is its name, for errors."""
     values: Values = {}
     for section, table in tables.items():
+        if section == CODE:
+            continue
         if section in COMMANDS:
             raise InputError(f"{where} has a table [{section}]; use: driftless {section} {where}")
         if section not in SECTIONS:
@@ -355,7 +392,8 @@ def to_toml(resolved: Resolved) -> str:
                 text = f"# {name} = none" if unset else f"{name} = {toml_value('none' if value is None else value)}"
                 lines.append(f"{text.ljust(40)}  # {where}")
         lines.append("")
-    return "\n".join(lines)
+    code = [f"{toml_value(path)} = {toml_value(sha256)}" for path, sha256 in code_hash(algorithm_name(values)).items()]
+    return "\n".join([*lines, f"[{CODE}]", *code, ""] if code else lines)
 
 
 def toml_value(value: Any) -> str:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from driftless.algorithms import ALGORITHMS
-from driftless.config.resolution import SECTIONS, flat, read_toml
+from driftless.config.resolution import CODE, SECTIONS, flat, read_toml
 from driftless.config.sections import Config
 from driftless.data import DATASETS, PARTITIONS
+from driftless.errors import InputError
 from driftless.report.metrics import short
 from driftless.runs.directory import CONFIG
 
@@ -36,7 +37,9 @@ def read_settings(folder: Path) -> Settings:
     """
     settings = flat(Config())
     for section, table in read_toml(folder / CONFIG).items():
-        settings |= {f"{section}.{name}": value for name, value in table.items()}
+        if not isinstance(table, dict):
+            raise InputError(f"'{section}' of {folder / CONFIG} must be a table; put the file back.")
+        settings |= {f"{section}.{name}": value for name, value in table.items() if section != CODE}
     defaults = option_defaults(settings)
     return {key: settings[key] for key in in_order(settings) if key not in defaults or settings[key] != defaults[key]}
 

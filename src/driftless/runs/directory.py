@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from driftless.config.resolution import Config, resolve
+from driftless.config.resolution import Config, read_stored
 from driftless.errors import InputError
 from driftless.runs.files import read_json, read_lines
 from driftless.runs.lock import LOCK, locked
@@ -33,7 +33,8 @@ class StoredRun:
 
     @cached_property
     def config(self) -> Config:
-        return resolve(self.path / CONFIG, []).config
+        """Read as text: code that the run used is neither imported nor needed."""
+        return read_stored(self.path / CONFIG).config
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:

@@ -76,23 +76,25 @@ class CountRounds(Callback):
         self._shared.add(rounds)
 
 
-def play(folders: Sequence[Path], progress: Callable[[int], object], jobs: int | None = None) -> list[StoredRun]:
+def play(
+    folders: Sequence[Path], progress: Callable[[int], object], jobs: int | None = None, trust: bool = False
+) -> list[StoredRun]:
     """Start, resume or skip the run that is planned in each folder, `jobs` at a time (default: one per core).
 
     `progress` is called with the number of rounds done in all. Ctrl-C saves all runs and raises KeyboardInterrupt.
     """
     missing = [folder for folder in folders if StoredRun(folder).result is None]
     shared = Shared(sum(len(StoredRun(folder).rows) for folder in folders if folder not in missing))
-    run_jobs(play_planned, [(folder,) for folder in missing], jobs, shared, lambda: progress(shared.rounds))
+    run_jobs(play_planned, [(folder, trust) for folder in missing], jobs, shared, lambda: progress(shared.rounds))
     return [StoredRun(folder) for folder in folders]
 
 
-def play_planned(shared: Shared, tick: Tick, folder: Path) -> None:
+def play_planned(shared: Shared, tick: Tick, folder: Path, trust: bool) -> None:
     """A job: the run that is planned in the folder; a lock that is about to be released is waited for."""
     deadline = time.monotonic() + SECONDS_FOR_A_LOCK
     while not shared.stopping:
         try:
-            start_or_resume(folder, [CountRounds(shared, tick)])
+            start_or_resume(folder, [CountRounds(shared, tick)], trust=trust)
             return
         except Locked:
             if time.monotonic() > deadline:

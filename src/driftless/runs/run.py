@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from driftless.config.build import simulation_of
-from driftless.config.resolution import Config, Resolved, resolve, to_toml, with_values
+from driftless.config.resolution import Config, Resolved, changed_code, resolve_stored, to_toml, with_values
 from driftless.engine.history import Event, Record
 from driftless.engine.simulation import Simulation, play
 from driftless.engine.state import State
@@ -76,11 +76,12 @@ def resume(
     callbacks: Iterable[Callback] = (),
     on_damaged: Callable[[str], object] = lambda problem: None,
     workers: int | None = None,
+    trust: bool = False,
 ) -> StoredRun:
     """Continue an interrupted run to the same bits.
 
     `on_damaged` is told, before the first round, which files were damaged and what was done about it. `workers`:
-    another number of processes.
+    another number of processes. `trust`: import code that was changed since the run was started.
     """
     if not is_run(directory):
         raise InputError(f"'{directory}' is not a run directory; give one that `driftless run` made.")
@@ -91,9 +92,10 @@ def resume(
             )
         recorded = StoredRun(directory).environment if (directory / ENVIRONMENT).exists() else {}
         refuse_other_engine(directory, recorded)
-        config = with_workers(resolve(directory / CONFIG, []).config, workers)
+        changed = differences(recorded) + tuple(filter(None, [changed_code(directory / CONFIG)]))
+        config = with_workers(resolve_stored(directory / CONFIG, trust).config, workers)
         simulation = simulation_of(without_weights(directory, config))
-        simulation = replace(simulation, notices=simulation.notices + differences(recorded))
+        simulation = replace(simulation, notices=simulation.notices + changed)
         session = Session(directory, config, simulation, tuple(callbacks))
         loaded = session.checkpoints.load(simulation.init())
         if loaded is None:
@@ -103,12 +105,14 @@ def resume(
         return session.run(loaded.state, loaded.lines)
 
 
-def start_or_resume(directory: Path, callbacks: Iterable[Callback] = (), resolved: Resolved | None = None) -> StoredRun:
+def start_or_resume(
+    directory: Path, callbacks: Iterable[Callback] = (), resolved: Resolved | None = None, trust: bool = False
+) -> StoredRun:
     """The run of a directory: started, resumed, or as it is if it has ended. Its settings: default planned.toml."""
     if not is_run(directory):
-        return start(resolved or resolve(directory / PLANNED, []), directory, callbacks)
+        return start(resolved or resolve_stored(directory / PLANNED, trust), directory, callbacks)
     stored = StoredRun(directory)
-    return stored if stored.result is not None else resume(directory, callbacks)
+    return stored if stored.result is not None else resume(directory, callbacks, trust=trust)
 
 
 def refuse_other_engine(directory: Path, recorded: dict[str, Any]) -> None:
