@@ -18,12 +18,11 @@ from driftless.config.resolution import (
     combine,
     full_keys,
     parse_overrides,
-    read_stored,
-    resolve_stored,
     to_toml,
     with_values,
 )
 from driftless.config.sections import Config, Section
+from driftless.config.stored import read_stored, resolve_stored
 from driftless.config.user_code import algorithm_class
 from driftless.errors import InputError
 from driftless.runs.directory import PLANNED, StoredRun, command, refuse_file
@@ -128,7 +127,21 @@ def settings_of(comparison: Comparison) -> dict[str, Config]:
 def read_comparison(folder: Path, read: Callable[[Path], Resolved] = read_stored) -> Comparison:
     """The plan of a comparison's folder, by default as text: no code is imported."""
     stored = read_json(folder / COMPARISON)
-    return Comparison({name: read(folder / name / PLANNED) for name in stored["runs"]}, stored["target"])
+    names, target = stored.get("runs"), stored.get("target")
+    if not isinstance(names, list) or not all(is_inside(folder, name) for name in names):
+        raise InputError(
+            f"'runs' of '{folder / COMPARISON}' must be a list of folders inside that folder; put it back."
+        )
+    if not isinstance(target, float | int | None):
+        raise InputError(f"'target' of '{folder / COMPARISON}' must be a number or null, got {target!r}; put it back.")
+    return Comparison({name: read(folder / name / PLANNED) for name in names}, target)
+
+
+def is_inside(folder: Path, name: object) -> bool:
+    """Also with links followed: a folder that came from elsewhere must not decide where runs are written."""
+    if not isinstance(name, str) or Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:
+        return False
+    return (folder / name).resolve().is_relative_to(folder.resolve()) and Path(name) != Path()
 
 
 def is_comparison(folder: Path) -> bool:

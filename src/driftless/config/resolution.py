@@ -19,8 +19,9 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from driftless.algorithm import Algorithm
+from driftless.config.plain import refuse_deep_or_huge
 from driftless.config.sections import AlgorithmSection, Config, Data, Model, Section
-from driftless.config.user_code import absolute_name, algorithm_class, code_hash, is_only_text, text_only
+from driftless.config.user_code import absolute_name, algorithm_class, code_hash, is_only_text
 from driftless.data import DATASETS, PARTITIONS
 from driftless.errors import InputError, unknown
 
@@ -63,31 +64,6 @@ def resolve(file: Path | None, overrides: Iterable[str]) -> Resolved:
     """The configuration of a file (if any) with `key=value` overrides."""
     from_file = flatten(file, read_toml(file)) if file else {}
     return combine([(str(file), from_file), ("command line", parse_overrides(overrides, from_file))])
-
-
-def read_stored(file: Path) -> Resolved:
-    """The configuration of a run directory as text: code that it names is not imported, and need not be there."""
-    with text_only():
-        return resolve(file, [])
-
-
-def resolve_stored(file: Path, trust: bool = False) -> Resolved:
-    """The configuration of a run directory; code that it names is imported only if it is what it was then."""
-    changed = changed_code(file)
-    if changed and not trust:
-        raise InputError(f"{changed}; it is not executed. Put it back, or look at it and resume with --trust.")
-    return resolve(file, [])
-
-
-def changed_code(file: Path) -> str:
-    """In words, what is different now of the code that the configuration of a run directory names; empty: nothing."""
-    code = read_toml(file).get(CODE, {})
-    recorded = code if isinstance(code, dict) else {}
-    for path, now in code_hash(read_stored(file).config.algorithm.name).items():
-        then = str(recorded.get(path, "not recorded"))
-        if then != now:
-            return f"'{path}' is not known to be the code of the run (SHA-256 then: {then[:12]}, now: {now[:12]})"
-    return ""
 
 
 def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
@@ -211,11 +187,15 @@ def obsolete(values: Values, layer: Values) -> list[str]:
 
 def read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        if path.exists() and not path.is_file():
+            raise OSError("it is a folder, a pipe or a device")
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        refuse_deep_or_huge(tables)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"there is no configuration file '{path}'; give the path of a .toml file.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InputError(f"'{path}' is not a TOML file: {error}.") from None
+    except (ValueError, OSError, RecursionError) as error:
+        raise InputError(f"'{path}' is not a TOML file of settings: {error}.") from None
+    return tables
 
 
 def flatten(where: object, tables: Mapping[str, Any]) -> Values:

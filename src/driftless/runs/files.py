@@ -10,12 +10,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from driftless.config.plain import refuse_deep_or_huge
 from driftless.errors import InputError
-
-MOST_NESTED = 20
-"""Levels of lists and tables in a JSON file; ours have four."""
-LONGEST_WHOLE_NUMBER = 20
-"""Characters; larger numbers than 64 bits hold are not of a run."""
 
 
 class Prefix(NamedTuple):
@@ -64,6 +60,11 @@ def open_in_place(path: Path) -> BinaryIO:
     return open(descriptor, "r+b")
 
 
+def refuse_link(folder: Path) -> None:
+    if folder.is_symlink():
+        raise InputError(f"'{folder}' is a link, so files would be written and removed elsewhere; put a folder there.")
+
+
 def write_json(path: Path, content: Any, indent: int | None = 2) -> None:
     write_atomically(path, (json.dumps(content, indent=indent, ensure_ascii=False) + "\n").encode())
 
@@ -103,26 +104,13 @@ class NotAnObject(ValueError):
 
 def json_object(text: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(text, parse_int=whole_number)
-    except RecursionError:
-        raise NotAnObject(f"it is nested more than {MOST_NESTED} deep") from None
-    except ValueError as error:
+        value = json.loads(text)
+        refuse_deep_or_huge(value)
+    except (ValueError, RecursionError) as error:
         raise NotAnObject(str(error)) from None
     if not isinstance(value, dict):
         raise NotAnObject(f"it is a {type(value).__name__}, not a JSON object {{...}}")
-    level: list[Any] = [value]
-    for _ in range(MOST_NESTED):
-        level = [item for each in level for item in (each.values() if isinstance(each, dict) else each)]
-        level = [item for item in level if isinstance(item, dict | list)]
-    if level:
-        raise NotAnObject(f"it is nested more than {MOST_NESTED} deep")
     return value
-
-
-def whole_number(digits: str) -> int:
-    if len(digits) > LONGEST_WHOLE_NUMBER:
-        raise ValueError(f"it holds a number of {len(digits)} digits")
-    return int(digits)
 
 
 class Lines:
@@ -135,18 +123,19 @@ class Lines:
         self._hash = hashlib.sha256(content)
         self._length = len(content)
         self._files: list[BinaryIO] = []
-        self._closing = ExitStack()
 
     def __enter__(self) -> Lines:
-        for path in self._paths:
-            path.parent.mkdir(exist_ok=True)
-            file = self._closing.enter_context(open_in_place(path))
-            if file.read(self._length) != self._content:
-                file.seek(0)
-                file.write(self._content)
-            file.truncate(self._length)
-            file.seek(self._length)
-            self._files.append(file)
+        with ExitStack() as files:  # closes them if one cannot be opened
+            for path in self._paths:
+                path.parent.mkdir(exist_ok=True)
+                file = files.enter_context(open_in_place(path))
+                if file.read(self._length) != self._content:
+                    file.seek(0)
+                    file.write(self._content)
+                file.truncate(self._length)
+                file.seek(self._length)
+                self._files.append(file)
+            self._close = files.pop_all().close
         return self
 
     def write(self, content: dict[str, Any]) -> None:
@@ -164,7 +153,7 @@ class Lines:
         return Prefix(self._length, self._hash.hexdigest())
 
     def __exit__(self, *_: object) -> None:
-        self._closing.close()
+        self._close()
 
 
 def whole_prefix(path: Path, copy: Path, prefix: Prefix) -> tuple[bytes | None, str]:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from driftless.config.build import simulation_of
-from driftless.config.resolution import Config, Resolved, changed_code, resolve_stored, to_toml, with_values
+from driftless.config.resolution import Config, Resolved, to_toml, with_values
+from driftless.config.stored import changed_code, resolve_stored
 from driftless.engine.history import Event, Record
 from driftless.engine.simulation import Simulation, play
 from driftless.engine.state import State
@@ -35,7 +36,7 @@ from driftless.runs.directory import (
     refuse_existing,
 )
 from driftless.runs.environment import ENGINE, differences, environment, federation_summary
-from driftless.runs.files import Lines, read_lines, write_atomically, write_json
+from driftless.runs.files import Lines, read_lines, refuse_link, write_atomically, write_json
 from driftless.runs.lock import locked
 
 Row = dict[str, Any]
@@ -157,6 +158,7 @@ class Session:
 
     def run(self, state: State, lines: Mapping[str, bytes]) -> StoredRun:
         """Play from `state` to the end; the metrics files hold again the `lines` of when it was saved."""
+        refuse_link(self.checkpoints.folder)
         with self._open(METRICS, lines) as metrics, self._open(EVENTS, lines) as events:
             rows: list[Row] = read_lines(self.directory / METRICS)
             for callback in self.callbacks:

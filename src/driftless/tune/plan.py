@@ -21,11 +21,11 @@ from driftless.config.resolution import (
     combine,
     flat,
     parse_overrides,
-    resolve_stored,
     to_toml,
     with_values,
 )
 from driftless.config.sections import Section
+from driftless.config.stored import resolve_stored
 from driftless.engine.batches import check_steps
 from driftless.engine.local import check_agreement
 from driftless.engine.simulation import Simulation
