@@ -150,19 +150,31 @@ def test_a_mistake_in_the_file_is_found_before_the_first_run_starts(tmp_path: Pa
     assert said in error_of([], written(tmp_path, text), [])
 
 
-def test_two_classes_of_the_same_name_are_both_compared_or_refused(tmp_path):
-    names = []
-    for file in ("one.py", "two.py"):
-        (tmp_path / file).write_text(
-            "from dataclasses import dataclass\nfrom driftless.algorithms import FedAvg\n\n\n"
-            "@dataclass(frozen=True)\nclass Mine(FedAvg):\n    pass\n"
-        )
-        names.append(f"{tmp_path / file}:Mine")
-    try:
-        comparison = plan(names, None, [*words(), "seeds=1"])
-    except InputError:
-        return
+MINE = """
+from dataclasses import dataclass
+from driftless.algorithms import FedAvg
+
+@dataclass(frozen=True)
+class Mine(FedAvg):
+    pass
+"""
+
+
+def test_classes_of_the_same_name_in_files_of_the_same_name_are_all_compared(tmp_path):
+    names = [f"{tmp_path / folder / 'my.py'}:Mine" for folder in ("a", "b", "c")]
+    for name in names:
+        file = Path(name.rpartition(":")[0])
+        file.parent.mkdir()
+        file.write_text(MINE)
+    comparison = plan(names, None, [*words(), "seeds=1"])
     assert [run.config.algorithm.name for run in comparison.runs.values()] == names
+    assert list(comparison.runs) == ["my-Mine/seed-0", "my-Mine-2/seed-0", "my-Mine-3/seed-0"]
+
+
+def test_one_class_by_two_spellings_of_its_file_is_named_twice(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.py").write_text(MINE)
+    assert "named twice" in error_of(["my.py:Mine", f"{tmp_path}/my.py:Mine"], None, [])
 
 
 # The folder

@@ -23,7 +23,7 @@ from driftless.config.resolution import (
 )
 from driftless.config.sections import Config, Section
 from driftless.config.stored import read_stored, resolve_stored
-from driftless.config.user_code import algorithm_class
+from driftless.config.user_code import absolute_name, algorithm_class
 from driftless.errors import InputError
 from driftless.runs.directory import PLANNED, StoredRun, command, refuse_file
 from driftless.runs.files import read_json, write_atomically, write_json
@@ -62,19 +62,20 @@ def plan(algorithms: Sequence[str], file: Path | None, overrides: Iterable[str])
     names = tuple(algorithms) or options.algorithms
     if not names:
         raise InputError("no algorithm to compare; name some, e.g. driftless compare fedavg scaffold adabest.")
-    if len(set(names)) < len(names):
+    if len(set(map(absolute_name, names))) < len(names):
         raise InputError(f"an algorithm is named twice in {', '.join(names)}; name each once.")
     for name in options.settings:
         algorithm_class(name)
     runs: dict[str, Resolved] = {}
     output: str | None = None
+    folders = folder_names(names)
     for name in names:
         resolved = config_of(name, base, options.settings.get(name, {}), run_overrides, file)
         _ = simulation_of(resolved.config).decision  # raises if anything does not fit
         first, output = resolved.config.run.seed, resolved.config.run.output
         for seed in range(first, first + options.seeds):
             own = {"run.seed": seed, "run.output": None}
-            runs[f"{folder_name(name)}/seed-{seed}"] = with_values(resolved, own, "the comparison")
+            runs[f"{folders[name]}/seed-{seed}"] = with_values(resolved, own, "the comparison")
     return Comparison(runs, options.target, Path(output) if output else None)
 
 
@@ -92,10 +93,17 @@ def config_of(name: str, base: Values, settings: dict[str, Any], overrides: list
     return combine(layers)
 
 
-def folder_name(algorithm: str) -> str:
-    """The name itself; for `my.py:MyAlgo`, "my-MyAlgo"."""
-    file, colon, cls = algorithm.rpartition(":")
-    return f"{Path(file).stem}-{cls}" if colon else algorithm
+def folder_names(algorithms: Iterable[str]) -> dict[str, str]:
+    """The name itself; for `my.py:MyAlgo`, "my-MyAlgo", for another one that would be called so, "my-MyAlgo-2"."""
+    folders: dict[str, str] = {}
+    for algorithm in algorithms:
+        file, colon, cls = algorithm.rpartition(":")
+        name, number = f"{Path(file).stem}-{cls}" if colon else algorithm, 2
+        free = name
+        while free in folders.values():
+            free, number = f"{name}-{number}", number + 1
+        folders[algorithm] = free
+    return folders
 
 
 def prepare_folder(comparison: Comparison, folder: Path) -> None:

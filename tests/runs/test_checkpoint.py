@@ -136,7 +136,7 @@ def test_a_damaged_checkpoint_is_detected_and_the_previous_one_used(runs: Path, 
     file = file_of(killed, kind)
     DAMAGE[damage](file)
     damaged: list[str] = []
-    resume_run(killed, on_damaged=damaged.append)
+    resume_run(killed, warn=damaged.append)
     if (kind, damage) == ("manifest", "missing"):
         assert damaged == []  # it is as if there had been none
     else:
@@ -170,7 +170,7 @@ def test_damaged_rows_of_clients_that_both_checkpoints_need_are_put_back_from_th
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_copy_of_the_rows_of_clients_changes_nothing(runs: Path, killed: Path, damage: str):
     DAMAGE[damage](copy_of(shared_by_both(killed)))
-    resume_run(killed, on_damaged=pytest.fail)
+    resume_run(killed, warn=pytest.fail)
     assert_same_run(runs / "whole", killed)
 
 
@@ -178,7 +178,7 @@ def test_when_the_newest_rows_and_their_copy_are_damaged_the_older_checkpoint_is
     flip_a_bit(file_of(killed, "clients"))
     truncate(copy_of(file_of(killed, "clients")))
     damaged: list[str] = []
-    resume_run(killed, on_damaged=damaged.append)
+    resume_run(killed, warn=damaged.append)
     assert len(damaged) == 1
     assert damaged[0].startswith("manifest-00000009.json: clients-00000009.safetensors")
     assert_same_run(runs / "whole", killed)
@@ -244,7 +244,7 @@ def test_leftovers_of_a_write_that_was_cut_short_change_nothing(runs, killed):
     (folder / ".server-00000012.safetensors.tmp").write_bytes(b"half")
     (folder / "clients-00000012.safetensors").write_bytes(b"written before its manifest was")
     (killed / ".result.json.tmp").write_bytes(b"{")
-    resume_run(killed, on_damaged=pytest.fail)
+    resume_run(killed, warn=pytest.fail)
     assert_same_run(runs / "whole", killed)
 
 

@@ -61,7 +61,7 @@ def test_a_changed_line_of_metrics_is_named_and_put_back(runs: Path, killed: Pat
     saved_lines = file.read_bytes().splitlines(keepends=True)[:6]
     file.write_bytes(change(file.read_bytes()))
     damaged: list[str] = []
-    resume_run(killed, on_damaged=damaged.append)
+    resume_run(killed, warn=damaged.append)
     assert damaged == [f"metrics.jsonl was changed in line {line}; it is put back from its copy"]
     assert file.read_bytes().splitlines(keepends=True)[:6] == saved_lines  # the seconds, too
     assert_same_run(runs / "whole", killed)
@@ -71,7 +71,7 @@ def test_a_changed_line_of_metrics_is_named_and_put_back(runs: Path, killed: Pat
 def test_a_changed_copy_of_the_metrics_changes_nothing_and_is_made_whole(runs: Path, killed: Path, damage: str):
     copy = killed / "checkpoint" / LINES
     copy.write_bytes(DAMAGE[damage][0](copy.read_bytes()))
-    resume_run(killed, on_damaged=pytest.fail)
+    resume_run(killed, warn=pytest.fail)
     assert copy.read_bytes() == (killed / LINES).read_bytes()
     assert_same_run(runs / "whole", killed)
 
@@ -80,7 +80,7 @@ def test_when_file_and_copy_are_changed_after_the_older_checkpoint_that_one_is_u
     for file in (killed / LINES, killed / "checkpoint" / LINES):
         file.write_bytes(DAMAGE["edited value"][0](file.read_bytes()))
     damaged: list[str] = []
-    resume_run(killed, on_damaged=damaged.append)
+    resume_run(killed, warn=damaged.append)
     assert len(damaged) == 1
     assert damaged[0].startswith("manifest-00000006.json: metrics.jsonl was changed")
     assert_same_run(runs / "whole", killed)
@@ -103,7 +103,7 @@ def test_changed_events_are_put_back(tmp_path: Path):
     assert (run / "events.jsonl").read_bytes()
     (run / "events.jsonl").write_bytes((run / "events.jsonl").read_bytes().replace(b"round", b"rouno"))
     damaged: list[str] = []
-    resume_run(run, on_damaged=damaged.append)
+    resume_run(run, warn=damaged.append)
     assert damaged == ["events.jsonl was changed in line 1; it is put back from its copy"]
     assert (run / "events.jsonl").read_bytes() == (whole / "events.jsonl").read_bytes()
 
@@ -130,7 +130,7 @@ def as_earlier_versions_wrote_it(run: Path) -> None:
 
 def test_a_run_of_an_earlier_version_is_resumed_and_has_copies_from_then_on(runs: Path, killed: Path):
     as_earlier_versions_wrote_it(killed)
-    resume_run(killed, on_damaged=pytest.fail)
+    resume_run(killed, warn=pytest.fail)
     assert_same_run(runs / "whole", killed)
     assert (killed / "checkpoint" / LINES).read_bytes() == (killed / LINES).read_bytes()
     assert "checksums" in manifest_of(killed / "checkpoint" / "manifest-00000010.json")

@@ -75,14 +75,14 @@ def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (
 def resume(
     directory: Path,
     callbacks: Iterable[Callback] = (),
-    on_damaged: Callable[[str], object] = lambda problem: None,
+    warn: Callable[[str], object] = lambda problem: None,
     workers: int | None = None,
     trust: bool = False,
 ) -> StoredRun:
     """Continue an interrupted run to the same bits.
 
-    `on_damaged` is told, before the first round, which files were damaged and what was done about it. `workers`:
-    another number of processes. `trust`: import code that was changed since the run was started.
+    `warn` is told, before the first round, which files were damaged, what was done about it, and what is different now.
+    `workers`: another number of processes. `trust`: import code that was changed since the run was started.
     """
     if not is_run(directory):
         raise InputError(f"'{directory}' is not a run directory; give one that `driftless run` made.")
@@ -98,11 +98,13 @@ def resume(
         simulation = simulation_of(without_weights(directory, config))
         simulation = replace(simulation, notices=simulation.notices + changed)
         session = Session(directory, config, simulation, tuple(callbacks))
+        for difference in changed:
+            warn(difference)
         loaded = session.checkpoints.load(simulation.init())
         if loaded is None:
             return session.run(simulation.init(), {})
         for problem in loaded.damaged:
-            on_damaged(problem)
+            warn(problem)
         return session.run(loaded.state, loaded.lines)
 
 
