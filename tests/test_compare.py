@@ -306,6 +306,63 @@ def test_ctrl_c_saves_all_runs_and_the_whole_is_resumed_to_the_same_bits(
     assert_same_comparison(reference, folder)
 
 
+def processes_of_jobs(parent: int) -> list[int]:
+    children = [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    return [pid for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+
+LONG = [*words("rounds=400", "epochs=3", "batch_size=20", "checkpoint_every=4"), "seeds=1"]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("group", [False, True], ids=["the command alone", "all of its processes"])
+def test_sigterm_saves_all_runs_and_exits_as_ctrl_c_does(tmp_path: Path, jobs: str, group: bool):
+    folder = tmp_path / "compared"
+    with process("compare", *NAMES, *LONG, f"output={folder}", "--jobs", jobs, "--quiet") as child:
+        begun = [folder / name / "seed-0" for name in NAMES[: int(jobs)]]
+        wait_until(lambda: all(lines(run) >= 3 for run in begun), child)
+        (os.killpg if group else os.kill)(child.pid, signal.SIGTERM)
+        _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert err == f"stopped; continue with: driftless resume {folder}\n"
+    for run in begun:
+        assert (run / "checkpoint" / f"manifest-{lines(run):08d}.json").exists()
+
+
+def test_a_process_of_a_comparison_that_is_killed_is_reported_and_the_whole_resumed(
+    tmp_path, reference, monkeypatch, capsys
+):
+    folder = tmp_path / "compared"
+    with process("compare", *NAMES, *SETTINGS, f"output={folder}", "--jobs", "2", "--quiet") as child:
+        wait_until(lambda: lines(folder / "fedavg" / "seed-0") >= 3, child)
+        os.kill(processes_of_jobs(child.pid)[0], signal.SIGKILL)
+        _, err = child.communicate(timeout=60)
+    assert child.returncode == 4
+    assert "a process was killed, perhaps for lack of memory" in err
+    assert f"Continue with: driftless resume {folder}" in err
+    assert "Traceback" not in err
+    assert command(monkeypatch, capsys, "resume", folder, "--jobs", "1", "--quiet").code == 0
+    assert_same_comparison(reference, folder)
+
+
+def test_a_second_ctrl_c_ends_at_once_and_says_what_is_lost(tmp_path: Path):
+    """Rounds of many seconds, so that the first one is still waiting."""
+    folder = tmp_path / "compared"
+    settings = [*words("rounds=3", "epochs=20000", "batch_size=20"), "seeds=1", f"output={folder}"]
+    with process("compare", *NAMES, *settings, "--jobs", "2", "--quiet") as child:
+        runs = [folder / name / "seed-0" for name in NAMES]
+        wait_until(lambda: all((run / "checkpoint").exists() for run in runs), child)
+        for _ in range(2):
+            os.killpg(child.pid, signal.SIGINT)
+            time.sleep(1)
+        _, err = child.communicate(timeout=20)
+    assert child.returncode == 130
+    assert err == (
+        "stopped at once; rounds since the last checkpoints are played again; continue with: "
+        f"driftless resume {folder}\n"
+    )
+
+
 def test_ctrl_c_while_the_workers_are_still_starting_prints_no_traceback(tmp_path):
     folder = tmp_path / "compared"
     with process("compare", *NAMES, *SETTINGS, f"output={folder}", "--jobs", "2", "--quiet") as child:

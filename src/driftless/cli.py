@@ -349,12 +349,14 @@ def list_command(
 
 @contextmanager
 def continued(by: str) -> Generator[None]:
-    """Ctrl-C ends with the command that continues."""
+    """Ctrl-C, and a process that was killed, end with the command that continues."""
     try:
         yield
-    except KeyboardInterrupt:
-        err.print(f"stopped; continue with: {by}", markup=False, soft_wrap=True)
+    except KeyboardInterrupt as interrupt:
+        err.print(f"{str(interrupt) or 'stopped'}; continue with: {by}", markup=False, soft_wrap=True)
         raise typer.Exit(130) from None
+    except WorkerDied as error:
+        raise WorkerDied(f"{error}\nContinue with: {by}") from error
 
 
 def callbacks_of(track: list[str] | None, callback: list[str] | None) -> list[Callback]:

@@ -290,7 +290,7 @@ def test_a_second_interrupt_ends_at_once(tmp_path):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=f"stopped at once.*played again by: driftless resume {tmp_path}/run"):
         start(tmp_path / "run", callbacks=[AfterRound([4], twice)])
     resume(tmp_path / "run")
     start(tmp_path / "whole")
@@ -314,6 +314,31 @@ def test_ctrl_c_in_a_terminal_saves_prints_the_command_that_continues_and_exits_
     assert "Traceback" not in err
     assert 3 <= lines(run) < 300
     assert (run / "checkpoint" / f"manifest-{lines(run):08d}.json").exists()
+
+
+# Its directory
+
+
+@pytest.mark.parametrize("put", ["nothing", "another folder"])
+def test_a_directory_that_is_renamed_during_the_run_is_noticed_and_nothing_written_elsewhere(tmp_path: Path, put: str):
+    def rename() -> None:
+        (tmp_path / "run").rename(tmp_path / "new")
+        if put == "another folder":
+            (tmp_path / "run").mkdir()
+
+    with pytest.raises(InputError, match=r"run' was renamed or removed.*resume NEW-NAME"):
+        start(tmp_path / "run", "algorithm=scaffold", "checkpoint_every=4", callbacks=[AfterRound([5], rename)])
+    assert not (tmp_path / "run").exists() or list((tmp_path / "run").iterdir()) == []
+    resume(tmp_path / "new")
+    start(tmp_path / "whole", "algorithm=scaffold", "checkpoint_every=4")
+    assert_same_run(tmp_path / "whole", tmp_path / "new")
+
+
+def test_a_directory_that_is_renamed_just_before_a_checkpoint_is_noticed(tmp_path: Path):
+    rename = AfterRound([8], lambda: (tmp_path / "run").rename(tmp_path / "new"))
+    with pytest.raises(InputError, match=r"run' was renamed or removed"):
+        start(tmp_path / "run", callbacks=[rename])
+    assert not (tmp_path / "run").exists()
 
 
 # When a run stops

@@ -68,7 +68,7 @@ class Checkpoints:
 
     def save(self, state: State, prefixes: Mapping[str, Prefix]) -> None:
         """`prefixes` are of the metrics files, by their name."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(exist_ok=True)
         for name, store in stores_of(state).items():
             self._save_rows(name, store, state.round)
         server = self._write(f"server-{state.round:08d}", server_tensors(state))

@@ -157,6 +157,7 @@ class Session:
         self.simulation = simulation
         self.callbacks = callbacks
         self.checkpoints = Checkpoints(directory / CHECKPOINT, fingerprint(config))
+        self._place = place_of(directory)
 
     def run(self, state: State, lines: Mapping[str, bytes]) -> StoredRun:
         """Play from `state` to the end; the metrics files hold again the `lines` of when it was saved."""
@@ -175,11 +176,19 @@ class Session:
                 status, reason = "diverged", str(error)
             except WorkerDied as error:
                 raise WorkerDied(f"{error}\nContinue with: {command('resume', self.directory)}") from error
+        self._refuse_moved()
         result = result_of(status, reason, rows)
         write_json(self.directory / RESULT, result)
         for callback in self.callbacks:
             callback.on_end(result)
         return StoredRun(self.directory)
+
+    def _refuse_moved(self) -> None:
+        if place_of(self.directory) != self._place:
+            raise InputError(
+                f"'{self.directory}' was renamed or removed while its run was written, so the run has ended here. "
+                "Continue it under its new name: driftless resume NEW-NAME"
+            )
 
     def _open(self, name: str, lines: Mapping[str, bytes]) -> Lines:
         return Lines(self.directory / name, self.checkpoints.folder / name, lines.get(name, b""))
@@ -192,9 +201,10 @@ class Session:
             return reason
         if rows:
             state = replace(state, train_accuracy=rows[-1].get("train_accuracy"))
-        with interrupts() as interrupted, closing(play(self.simulation, state)) as records:
+        with interrupts(self.directory) as interrupted, closing(play(self.simulation, state)) as records:
             for record in records:
                 reason = self._write(record, rows, metrics, events)
+                self._refuse_moved()
                 t = record.round
                 stopping = interrupted()  # asked once, so that whatever ends the run has been saved
                 last = t == rounds or reason is not None or stopping
@@ -220,6 +230,15 @@ class Session:
         events.write(event._asdict())
         for callback in self.callbacks:
             callback.on_event(event)
+
+
+def place_of(directory: Path) -> tuple[int, int] | None:
+    """What stays the same when a directory is renamed; None if there is none of that name."""
+    try:
+        found = directory.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def stop_reason(config: Config, rows: list[Row]) -> str | None:
@@ -273,8 +292,8 @@ def fingerprint(config: Config) -> str:
 
 
 @contextmanager
-def interrupts() -> Generator[Any]:
-    """Ctrl-C (or SIGTERM) lets the round end; a second one ends the process as usual."""
+def interrupts(directory: Path) -> Generator[Callable[[], bool]]:
+    """Ctrl-C (or SIGTERM) lets the round end; a second one ends the process as usual, and says what that means."""
     seen: list[int] = []
     previous: dict[int, Any] = {}
 
@@ -289,6 +308,9 @@ def interrupts() -> Generator[Any]:
         pass  # not the main thread: whoever runs us there handles signals
     try:
         yield lambda: bool(seen)
+    except KeyboardInterrupt:
+        again = "the rounds since the last checkpoint were not saved and are played again by"
+        raise KeyboardInterrupt(f"stopped at once; {again}: {command('resume', directory)}") from None
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
