@@ -150,19 +150,31 @@ def test_a_mistake_in_the_file_is_found_before_the_first_run_starts(tmp_path: Pa
     assert said in error_of([], written(tmp_path, text), [])
 
 
-def test_two_classes_of_the_same_name_are_both_compared_or_refused(tmp_path):
-    names = []
-    for file in ("one.py", "two.py"):
-        (tmp_path / file).write_text(
-            "from dataclasses import dataclass\nfrom driftless.algorithms import FedAvg\n\n\n"
-            "@dataclass(frozen=True)\nclass Mine(FedAvg):\n    pass\n"
-        )
-        names.append(f"{tmp_path / file}:Mine")
-    try:
-        comparison = plan(names, None, [*words(), "seeds=1"])
-    except InputError:
-        return
+MINE = """
+from dataclasses import dataclass
+from driftless.algorithms import FedAvg
+
+@dataclass(frozen=True)
+class Mine(FedAvg):
+    pass
+"""
+
+
+def test_classes_of_the_same_name_in_files_of_the_same_name_are_all_compared(tmp_path):
+    names = [f"{tmp_path / folder / 'my.py'}:Mine" for folder in ("a", "b", "c")]
+    for name in names:
+        file = Path(name.rpartition(":")[0])
+        file.parent.mkdir()
+        file.write_text(MINE)
+    comparison = plan(names, None, [*words(), "seeds=1"])
     assert [run.config.algorithm.name for run in comparison.runs.values()] == names
+    assert list(comparison.runs) == ["my-Mine/seed-0", "my-Mine-2/seed-0", "my-Mine-3/seed-0"]
+
+
+def test_one_class_by_two_spellings_of_its_file_is_named_twice(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.py").write_text(MINE)
+    assert "named twice" in error_of(["my.py:Mine", f"{tmp_path}/my.py:Mine"], None, [])
 
 
 # The folder
@@ -292,6 +304,63 @@ def test_ctrl_c_saves_all_runs_and_the_whole_is_resumed_to_the_same_bits(
     assert all(lines(run) == 10 for run in begun if run not in unfinished)
     assert command(monkeypatch, capsys, "resume", folder, "--jobs", "1", "--quiet").code == 0
     assert_same_comparison(reference, folder)
+
+
+def processes_of_jobs(parent: int) -> list[int]:
+    children = [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    return [pid for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+
+LONG = [*words("rounds=400", "epochs=3", "batch_size=20", "checkpoint_every=4"), "seeds=1"]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("group", [False, True], ids=["the command alone", "all of its processes"])
+def test_sigterm_saves_all_runs_and_exits_as_ctrl_c_does(tmp_path: Path, jobs: str, group: bool):
+    folder = tmp_path / "compared"
+    with process("compare", *NAMES, *LONG, f"output={folder}", "--jobs", jobs, "--quiet") as child:
+        begun = [folder / name / "seed-0" for name in NAMES[: int(jobs)]]
+        wait_until(lambda: all(lines(run) >= 3 for run in begun), child)
+        (os.killpg if group else os.kill)(child.pid, signal.SIGTERM)
+        _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert err == f"stopped; continue with: driftless resume {folder}\n"
+    for run in begun:
+        assert (run / "checkpoint" / f"manifest-{lines(run):08d}.json").exists()
+
+
+def test_a_process_of_a_comparison_that_is_killed_is_reported_and_the_whole_resumed(
+    tmp_path, reference, monkeypatch, capsys
+):
+    folder = tmp_path / "compared"
+    with process("compare", *NAMES, *SETTINGS, f"output={folder}", "--jobs", "2", "--quiet") as child:
+        wait_until(lambda: lines(folder / "fedavg" / "seed-0") >= 3, child)
+        os.kill(processes_of_jobs(child.pid)[0], signal.SIGKILL)
+        _, err = child.communicate(timeout=60)
+    assert child.returncode == 4
+    assert "a process was killed, perhaps for lack of memory" in err
+    assert f"Continue with: driftless resume {folder}" in err
+    assert "Traceback" not in err
+    assert command(monkeypatch, capsys, "resume", folder, "--jobs", "1", "--quiet").code == 0
+    assert_same_comparison(reference, folder)
+
+
+def test_a_second_ctrl_c_ends_at_once_and_says_what_is_lost(tmp_path: Path):
+    """Rounds of many seconds, so that the first one is still waiting."""
+    folder = tmp_path / "compared"
+    settings = [*words("rounds=3", "epochs=20000", "batch_size=20"), "seeds=1", f"output={folder}"]
+    with process("compare", *NAMES, *settings, "--jobs", "2", "--quiet") as child:
+        runs = [folder / name / "seed-0" for name in NAMES]
+        wait_until(lambda: all((run / "checkpoint").exists() for run in runs), child)
+        for _ in range(2):
+            os.killpg(child.pid, signal.SIGINT)
+            time.sleep(1)
+        _, err = child.communicate(timeout=20)
+    assert child.returncode == 130
+    assert err == (
+        "stopped at once; rounds since the last checkpoints are played again; continue with: "
+        f"driftless resume {folder}\n"
+    )
 
 
 def test_ctrl_c_while_the_workers_are_still_starting_prints_no_traceback(tmp_path):

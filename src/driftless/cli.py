@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from rich.markup import escape
 from driftless import __version__, compare, failures
 from driftless.config import resolution
 from driftless.config.build import simulation_of
+from driftless.config.user_code import text_only
 from driftless.console import (
     LISTS,
     ShowProgress,
@@ -26,7 +28,7 @@ from driftless.console import (
     run_table,
     show_failure,
 )
-from driftless.errors import InputError, unknown
+from driftless.errors import InputError, WorkerDied, unknown
 from driftless.report.metrics import plural
 from driftless.runs import run, trackers
 from driftless.runs.callbacks import Callback
@@ -98,10 +100,10 @@ def run_command(
     algorithms, file, overrides = split_arguments(words or [])
     reject_names(algorithms)
     callbacks = callbacks_of(track, callback)
-    resolved = resolution.resolve(file, overrides)
     if print_config:
-        print_line(resolution.to_toml(resolved))
+        print_config_of(file, overrides)
         return
+    resolved = resolution.resolve(file, overrides)
     config = resolved.config
     directory = Path(config.run.output) if config.run.output else default_directory(config)
     if again:
@@ -113,10 +115,18 @@ def run_command(
     show_result(stored, quiet, as_json)
 
 
+def print_config_of(file: Path | None, overrides: Sequence[str]) -> None:
+    """Code that only the file names, which may be of a run directory, is not imported to show it."""
+    named = any(text.partition("=")[0].strip() in ("algorithm", "algorithm.name") for text in overrides)
+    with nullcontext() if named else text_only():
+        print_line(resolution.to_toml(resolution.resolve(file, overrides)))
+
+
 @app.command("resume")
 def resume_command(
     directory: Annotated[Path, typer.Argument(help="A run, a comparison or a search that was interrupted.")],
     jobs: Jobs = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Import your algorithm's file though it was changed.")] = False,
     workers: Annotated[int | None, typer.Option(help="Processes of a run, if other than before.", min=1)] = None,
     track: Track = None,
     callback: Callbacks = None,
@@ -125,18 +135,19 @@ def resume_command(
 ) -> None:
     """Continue an interrupted run, comparison or search, to the same bits as if it had never stopped."""
     if search_plan.is_study(directory):
-        finish_search(search_plan.read_plan(directory), directory, jobs, quiet, as_json)
+        finish_search(search_plan.read_plan(directory, trust), directory, jobs, quiet, as_json)
         return
     if compare.is_comparison(directory):
-        finish_comparison(compare.read_comparison(directory), directory, jobs, quiet, as_json)
+        play = partial(compare.resume, trust=trust)
+        finish_comparison(compare.read_comparison(directory), directory, jobs, quiet, as_json, play=play)
         return
     rounds = StoredRun(directory).config.run.rounds if is_run(directory) else 0
 
     def warn(problem: str) -> None:
-        err.print(f"a checkpoint could not be used, an older one is: {problem}", markup=False, soft_wrap=True)
+        err.print(f"warning: {problem}", markup=False, soft_wrap=True)
 
     with rounds_bar(directory.name, rounds, quiet or as_json) as bar:
-        stored = run.resume(directory, [ShowProgress(bar), *callbacks_of(track, callback)], warn, workers)
+        stored = run.resume(directory, [ShowProgress(bar), *callbacks_of(track, callback)], warn, workers, trust)
     show_result(stored, quiet, as_json)
 
 
@@ -174,13 +185,19 @@ def compare_command(
 
 
 def finish_comparison(
-    comparison: compare.Comparison, folder: Path, jobs: int | None, quiet: bool, as_json: bool, full: bool = False
+    comparison: compare.Comparison,
+    folder: Path,
+    jobs: int | None,
+    quiet: bool,
+    as_json: bool,
+    full: bool = False,
+    play: Callable[..., list[StoredRun]] = compare.execute,
 ) -> None:
     from driftless.report import summary, tables  # plotting libraries are slow to import: only where they are needed
 
     resume = command("resume", folder)
     with rounds_bar(f"{len(comparison.runs)} runs", comparison.rounds, quiet or as_json) as bar, continued(resume):
-        runs = compare.execute(comparison, folder, bar, jobs)
+        runs = play(comparison, folder, bar, jobs)
     summed = summary.summarise(runs, comparison.target)
     if as_json:
         print_json({"directory": str(folder), "algorithms": [tables.record(row, summed) for row in summed.rows]})
@@ -346,12 +363,14 @@ def list_command(
 
 @contextmanager
 def continued(by: str) -> Generator[None]:
-    """Ctrl-C ends with the command that continues."""
+    """Ctrl-C, and a process that was killed, end with the command that continues."""
     try:
         yield
-    except KeyboardInterrupt:
-        err.print(f"stopped; continue with: {by}", markup=False, soft_wrap=True)
+    except KeyboardInterrupt as interrupt:
+        err.print(f"{str(interrupt) or 'stopped'}; continue with: {by}", markup=False, soft_wrap=True)
         raise typer.Exit(failures.INTERRUPTED) from None
+    except WorkerDied as error:
+        raise WorkerDied(f"{error}\nContinue with: {by}") from error
 
 
 def callbacks_of(track: list[str] | None, callback: list[str] | None) -> list[Callback]:

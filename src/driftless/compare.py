@@ -19,12 +19,12 @@ from driftless.config.resolution import (
     combine,
     full_keys,
     parse_overrides,
-    resolve,
     to_toml,
     with_values,
 )
 from driftless.config.sections import MOST_RUNS, Config, Section
-from driftless.config.user_code import algorithm_class
+from driftless.config.stored import read_stored, resolve_stored
+from driftless.config.user_code import absolute_name, algorithm_class
 from driftless.errors import InputError
 from driftless.runs.directory import PLANNED, StoredRun, command, refuse_file
 from driftless.runs.files import read_json, write_atomically, write_json
@@ -63,19 +63,20 @@ def plan(algorithms: Sequence[str], file: Path | None, overrides: Iterable[str])
     names = tuple(algorithms) or options.algorithms
     if not names:
         raise InputError("no algorithm to compare; name some, e.g. driftless compare fedavg scaffold adabest.")
-    if len(set(names)) < len(names):
+    if len(set(map(absolute_name, names))) < len(names):
         raise InputError(f"an algorithm is named twice in {', '.join(names)}; name each once.")
     for name in options.settings:
         algorithm_class(name)
     runs: dict[str, Resolved] = {}
     output: str | None = None
+    folders = folder_names(names)
     for name in names:
         resolved = config_of(name, base, options.settings.get(name, {}), run_overrides, file)
         _ = simulation_of(resolved.config).decision  # raises if anything does not fit
         first, output = resolved.config.run.seed, resolved.config.run.output
         for seed in range(first, first + options.seeds):
             own = {"run.seed": seed, "run.output": None}
-            runs[f"{folder_name(name)}/seed-{seed}"] = with_values(resolved, own, "the comparison")
+            runs[f"{folders[name]}/seed-{seed}"] = with_values(resolved, own, "the comparison")
     return Comparison(runs, options.target, Path(output) if output else None)
 
 
@@ -93,17 +94,24 @@ def config_of(name: str, base: Values, settings: dict[str, Any], overrides: list
     return combine(layers)
 
 
-def folder_name(algorithm: str) -> str:
-    """The name itself; for `my.py:MyAlgo`, "my-MyAlgo"."""
-    file, colon, cls = algorithm.rpartition(":")
-    return f"{Path(file).stem}-{cls}" if colon else algorithm
+def folder_names(algorithms: Iterable[str]) -> dict[str, str]:
+    """The name itself; for `my.py:MyAlgo`, "my-MyAlgo", for another one that would be called so, "my-MyAlgo-2"."""
+    folders: dict[str, str] = {}
+    for algorithm in algorithms:
+        file, colon, cls = algorithm.rpartition(":")
+        name, number = f"{Path(file).stem}-{cls}" if colon else algorithm, 2
+        free = name
+        while free in folders.values():
+            free, number = f"{name}-{number}", number + 1
+        folders[algorithm] = free
+    return folders
 
 
 def prepare_folder(comparison: Comparison, folder: Path) -> None:
     """Write the plan down, so that the whole can be resumed; an existing folder must hold the same plan."""
     refuse_file(folder)
     if is_comparison(folder):
-        if settings_of(comparison) != settings_of(read_comparison(folder)):
+        if settings_of(comparison) != settings_of(read_comparison(folder, resolve_stored)):
             raise InputError(
                 f"'{folder}' holds a comparison with other settings; choose another output, "
                 f"or continue that one with: {command('resume', folder)}"
@@ -129,10 +137,24 @@ def settings_of(comparison: Comparison) -> dict[str, Config]:
     return {name: resolved.config for name, resolved in comparison.runs.items()}
 
 
-def read_comparison(folder: Path) -> Comparison:
-    """The plan of a comparison's folder."""
+def read_comparison(folder: Path, read: Callable[[Path], Resolved] = read_stored) -> Comparison:
+    """The plan of a comparison's folder, by default as text: no code is imported."""
     stored = read_json(folder / COMPARISON)
-    return Comparison({name: resolve(folder / name / PLANNED, []) for name in stored["runs"]}, stored["target"])
+    names, target = stored.get("runs"), stored.get("target")
+    if not isinstance(names, list) or not all(is_inside(folder, name) for name in names):
+        raise InputError(
+            f"'runs' of '{folder / COMPARISON}' must be a list of folders inside that folder; put it back."
+        )
+    if not isinstance(target, float | int | None):
+        raise InputError(f"'target' of '{folder / COMPARISON}' must be a number or null, got {target!r}; put it back.")
+    return Comparison({name: read(folder / name / PLANNED) for name in names}, target)
+
+
+def is_inside(folder: Path, name: object) -> bool:
+    """Also with links followed: a folder that came from elsewhere must not decide where runs are written."""
+    if not isinstance(name, str) or Path(name).is_absolute() or ".." in Path(name).parts or "\0" in name:
+        return False
+    return (folder / name).resolve().is_relative_to(folder.resolve()) and Path(name) != Path()
 
 
 def is_comparison(folder: Path) -> bool:
@@ -144,4 +166,15 @@ def execute(
 ) -> list[StoredRun]:
     """Run what has not been run; `progress` is called with the rounds done in all. Ctrl-C saves and stops."""
     prepare_folder(comparison, folder)
-    return play([folder / name for name in comparison.runs], progress, jobs)
+    return resume(comparison, folder, progress, jobs)
+
+
+def resume(
+    comparison: Comparison,
+    folder: Path,
+    progress: Callable[[int], object],
+    jobs: int | None = None,
+    trust: bool = False,
+) -> list[StoredRun]:
+    """Run what is missing in the folder of a comparison. `trust`: import code that was changed since it was planned."""
+    return play([folder / name for name in comparison.runs], progress, jobs, trust)

@@ -90,7 +90,7 @@ def test_block_equals_single_with_full_local_batches_of_unequal_size(name: str):
     assert_engines_agree(name, FULL)
 
 
-@every_algorithm
+@every_kind
 def test_block_equals_single_for_a_network_with_dropout_weight_decay_and_clipping(name: str):
     assert_engines_agree(name, NETWORK)
 
@@ -190,7 +190,7 @@ def chain(name: str) -> Chain:
     return Chain(results, records)
 
 
-@every_algorithm
+@every_kind
 def test_a_run_stopped_after_every_round_equals_a_run_in_one_piece(name: str):
     whole, parts = trace(name, UNEQUAL), chain(name)
     for one, other in zip(parts.records, whole.records, strict=True):

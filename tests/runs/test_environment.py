@@ -15,7 +15,7 @@ from driftless.errors import InputError
 from driftless.runs.directory import StoredRun
 from driftless.runs.environment import ENGINE, differences, environment, federation_summary
 from driftless.runs.run import resume as resume_run
-from runs.runs import AfterRound, Records, start
+from runs.runs import AfterRound, Records, command, start
 
 
 def killed(directory: Path) -> Path:
@@ -44,13 +44,24 @@ def test_only_what_decides_the_bits_is_compared(recorded: dict[str, str], expect
 def test_a_run_that_is_resumed_elsewhere_goes_on_with_a_warning_as_an_event(tmp_path: Path):
     run = killed(tmp_path)
     recorded = json.loads((run / "environment.json").read_text())
-    (run / "environment.json").write_text(json.dumps(recorded | {"torch": "1.0", "cpu_capability": "ABACUS"}))
-    seen = Records()
-    stored = resume_run(run, [seen])
+    other = {"driftless": "0.0.1", "torch": "1.0", "cpu_capability": "ABACUS"}
+    (run / "environment.json").write_text(json.dumps(recorded | other))
+    seen, warned = Records(), []
+    stored = resume_run(run, [seen], warned.append)
     assert (stored.result or {})["status"] == "finished"
     assert [event["what"] for event in stored.events] == [event.what for event in seen.events]
-    assert stored.events[0]["what"].startswith("torch 1.0 -> ")
-    assert stored.events[1]["what"].startswith("cpu_capability ABACUS -> ")
+    assert warned == [event["what"] for event in stored.events[:3]]
+    for said, (name, value) in zip(warned, other.items(), strict=True):
+        assert said.startswith(f"{name} {value} -> ")
+
+
+def test_the_user_is_told_what_is_different_before_the_run_goes_on(tmp_path: Path, monkeypatch, capsys):
+    run = killed(tmp_path)
+    recorded = json.loads((run / "environment.json").read_text())
+    (run / "environment.json").write_text(json.dumps(recorded | {"torch": "1.0"}))
+    ended = command(monkeypatch, capsys, "resume", run, "--quiet")
+    assert (ended.code, ended.out) == (0, "")
+    assert f"warning: torch 1.0 -> {torch.__version__}" in ended.err
 
 
 @pytest.mark.parametrize("engine", [None, 1, ENGINE + 1])

@@ -62,5 +62,5 @@ def kill_itself(shared: Shared, tick: Tick) -> None:
 
 
 def test_a_process_that_is_killed_is_an_error_that_says_how_to_go_on():
-    with pytest.raises(WorkerDied, match="repeat the command"):
+    with pytest.raises(WorkerDied, match="can be continued, with fewer --jobs"):
         run_jobs(kill_itself, [(), ()], 2, Shared(0), lambda: None)

@@ -181,7 +181,7 @@ def test_a_run_cut_off_in_a_random_round_is_resumed_to_the_same_bits(tmp_path: P
     assert lines(cut) == round
     with (cut / "metrics.jsonl").open("ab") as file:
         file.write(b'{"round": 99, "lr": 0.1, "coh')  # the kill came in the middle of a line
-    resume_run(cut, on_damaged=pytest.fail)
+    resume_run(cut, warn=pytest.fail)
     assert_same_run(whole, cut)
 
 
@@ -225,7 +225,7 @@ def test_a_run_cut_off_at_any_of_its_writes_is_resumed_to_the_same_bits(tmp_path
             if (run / "result.json").exists():
                 pass  # killed after the last write: nothing is left to do
             elif is_run(run):
-                resume_run(run, on_damaged=pytest.fail)
+                resume_run(run, warn=pytest.fail)
             else:
                 start(run, *changes)  # killed before there was a run
         assert_same_run(tmp_path / "whole", run)
@@ -236,7 +236,7 @@ def test_a_run_cut_off_at_a_write_while_it_is_resumed_is_still_exact(tmp_path, m
     changes = ["algorithm=adabest", "rounds=6", "checkpoint_every=2", "batch_size=none"]
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     start(whole, *changes, callbacks=[AfterRound([3], lambda: shutil.copytree(whole, cut))])
-    for number in range(1, 8):  # two checkpoints of three files, and the result
+    for number in range(1, 10):  # two checkpoints of four files, and the result
         run = Path(shutil.copytree(cut, tmp_path / f"{number}"))
         with pytest.raises(Killed), killed_at(monkeypatch, "replace", number):
             resume(run)

@@ -290,7 +290,7 @@ def test_a_second_interrupt_ends_at_once(tmp_path):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=f"stopped at once.*played again by: driftless resume {tmp_path}/run"):
         start(tmp_path / "run", callbacks=[AfterRound([4], twice)])
     resume(tmp_path / "run")
     start(tmp_path / "whole")
@@ -314,6 +314,31 @@ def test_ctrl_c_in_a_terminal_saves_prints_the_command_that_continues_and_exits_
     assert "Traceback" not in err
     assert 3 <= lines(run) < 300
     assert (run / "checkpoint" / f"manifest-{lines(run):08d}.json").exists()
+
+
+# Its directory
+
+
+@pytest.mark.parametrize("put", ["nothing", "another folder"])
+def test_a_directory_that_is_renamed_during_the_run_is_noticed_and_nothing_written_elsewhere(tmp_path: Path, put: str):
+    def rename() -> None:
+        (tmp_path / "run").rename(tmp_path / "new")
+        if put == "another folder":
+            (tmp_path / "run").mkdir()
+
+    with pytest.raises(InputError, match=r"run' was renamed or removed.*resume NEW-NAME"):
+        start(tmp_path / "run", "algorithm=scaffold", "checkpoint_every=4", callbacks=[AfterRound([5], rename)])
+    assert not (tmp_path / "run").exists() or list((tmp_path / "run").iterdir()) == []
+    resume(tmp_path / "new")
+    start(tmp_path / "whole", "algorithm=scaffold", "checkpoint_every=4")
+    assert_same_run(tmp_path / "whole", tmp_path / "new")
+
+
+def test_a_directory_that_is_renamed_just_before_a_checkpoint_is_noticed(tmp_path: Path):
+    rename = AfterRound([8], lambda: (tmp_path / "run").rename(tmp_path / "new"))
+    with pytest.raises(InputError, match=r"run' was renamed or removed"):
+        start(tmp_path / "run", callbacks=[rename])
+    assert not (tmp_path / "run").exists()
 
 
 # When a run stops
@@ -455,16 +480,6 @@ def test_a_run_is_not_continued_as_another_one(tmp_path: Path, old: str, new: st
     with pytest.raises(InputError, match=r"config\.toml"):
         resume(tmp_path / "run")
     assert contents(tmp_path / "run" / "checkpoint") == before
-
-
-@pytest.mark.parametrize("kept", [0.5, 0.0])
-def test_metrics_that_lost_lines_the_checkpoint_counts_on_are_an_error(tmp_path: Path, kept: float):
-    run = tmp_path / "run"
-    unfinished(run, "checkpoint_every=4")
-    content = (run / "metrics.jsonl").read_bytes()
-    (run / "metrics.jsonl").write_bytes(content[: int(kept * len(content))])
-    with pytest.raises(InputError, match="metrics"):
-        resume(run)
 
 
 def test_what_is_no_run_cannot_be_resumed(tmp_path):

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from driftless.errors import InputError, WorkerDied
+from driftless.runs.lock import locked
 from driftless.runs.run import Interrupted
 from driftless.runs.run import resume as resume_run
 from runs.runs import AfterRound, assert_same_run, lines, process, saved, start, wait_until, words
@@ -145,7 +146,7 @@ def assert_ended(pids: list[int]) -> None:
 def test_processes_with_workers_are_killed_and_interrupted_and_the_run_reaches_the_same_bits(tmp_path, monkeypatch):
     """Two workers, killed; three, and Ctrl-C, which reaches all processes of a terminal; at the end one."""
     run = tmp_path / "run"
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # for what a killed process leaves behind
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # to see that a killed process leaves nothing there
     with process("run", *words(*LONGER, "workers=2", f"output={run}"), "--quiet") as child:
         wait_until(lambda: lines(run) >= 6, child)
         workers = workers_of(child.pid)
@@ -153,6 +154,9 @@ def test_processes_with_workers_are_killed_and_interrupted_and_the_run_reaches_t
         child.wait(timeout=30)
         assert len(workers) == 1
         assert_ended(workers)
+    with locked(run):
+        pass  # its workers hold no lock
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert 6 <= lines(run) < 24
     with process("resume", run, "--workers", 3, "--quiet") as child:
         wait_until(lambda: lines(run) >= 13, child)

@@ -19,8 +19,9 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from driftless.algorithm import Algorithm
+from driftless.config.plain import refuse_deep_or_huge
 from driftless.config.sections import AlgorithmSection, Config, Data, Model, Section
-from driftless.config.user_code import absolute_name, algorithm_class
+from driftless.config.user_code import absolute_name, algorithm_class, code_hash, is_only_text
 from driftless.data import DATASETS, PARTITIONS
 from driftless.errors import InputError, check_type, unknown
 
@@ -44,6 +45,8 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 COMMANDS = ("compare", "tune")
 """Commands with a table of their own in a file."""
+CODE = "code"
+"""A table with the checksum of the user's file that the algorithm was read from."""
 
 Values = dict[str, Any]
 """Settings by their full key, such as {"local.lr": 0.1}."""
@@ -94,6 +97,8 @@ def with_values(resolved: Resolved, values: Values, where: str) -> Resolved:
 
 def fill_in_required_training(values: Values, source: dict[str, str]) -> None:
     """Fill in what the algorithm requires of the local training (FedSGD) where the user has set nothing."""
+    if is_only_text(algorithm_name(values)):
+        return
     required = algorithm_class_of(values).local_must_be
     for key, value in required.items() if isinstance(required, Mapping) else ():
         contradicted = key == "steps" and "local.epochs" in values
@@ -113,8 +118,12 @@ def fill_in_defaults(values: Values, source: dict[str, str]) -> None:
             values[key] = None  # TOML has no null
 
 
+def algorithm_name(values: Values) -> str:
+    return str(values.get("algorithm.name", AlgorithmSection().name))
+
+
 def algorithm_class_of(values: Values) -> type[Algorithm]:
-    return algorithm_class(str(values.get("algorithm.name", AlgorithmSection().name)))
+    return algorithm_class(algorithm_name(values))
 
 
 def option_defaults(values: Values) -> Values:
@@ -129,6 +138,8 @@ def option_defaults(values: Values) -> Values:
 
 def options_of(section: str, values: Values) -> Values:
     """The keys that a section gets from its algorithm, or its data set and partition; MISSING: no default."""
+    if section == "algorithm" and is_only_text(algorithm_name(values)):  # those that are given
+        return {key.partition(".")[2]: MISSING for key in values if key.startswith("algorithm.")}
     if section == "algorithm":
         return {field.name: field.default for field in fields(algorithm_class_of(values))}  # pyright: ignore[reportArgumentType]
     if section == "data":
@@ -179,17 +190,23 @@ def obsolete(values: Values, layer: Values) -> list[str]:
 
 def read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        if path.exists() and not path.is_file():
+            raise OSError("it is a folder, a pipe or a device")
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        refuse_deep_or_huge(tables)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"there is no configuration file '{path}'; give the path of a .toml file.") from None
-    except (ValueError, RecursionError, OSError) as error:
-        raise InputError(f"'{path}' is not a TOML file: {error}.") from None
+    except (ValueError, OSError, RecursionError) as error:
+        raise InputError(f"'{path}' is not a TOML file of settings: {error}.") from None
+    return tables
 
 
 def flatten(where: object, tables: Mapping[str, Any]) -> Values:
     """The settings in the tables of a file; `where` is its name, for errors."""
     values: Values = {}
     for section, table in tables.items():
+        if section == CODE:
+            continue
         if section in COMMANDS:
             raise InputError(f"{where} has a table [{section}]; use: driftless {section} {where}")
         if section not in SECTIONS:
@@ -365,7 +382,8 @@ def to_toml(resolved: Resolved) -> str:
                 text = f"# {name} = none" if unset else f"{name} = {toml_value('none' if value is None else value)}"
                 lines.append(f"{text.ljust(40)}  # {where}")
         lines.append("")
-    return "\n".join(lines)
+    code = [f"{toml_value(path)} = {toml_value(sha256)}" for path, sha256 in code_hash(algorithm_name(values)).items()]
+    return "\n".join([*lines, f"[{CODE}]", *code, ""] if code else lines)
 
 
 def toml_value(value: Any) -> str:

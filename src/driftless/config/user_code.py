@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
+import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -40,6 +42,30 @@ def algorithm_class(name: str) -> type[Algorithm]:
     return cls
 
 
+_may_import: ContextVar[bool] = ContextVar("may_import", default=True)
+
+
+@contextmanager
+def text_only() -> Generator[None]:
+    """Within it no file of a user is imported: a configuration is read as the text that it is."""
+    token = _may_import.set(False)
+    try:
+        yield
+    finally:
+        _may_import.reset(token)
+
+
+def is_only_text(name: str) -> bool:
+    """Whether the class of this name is in a user's file that must not be imported now."""
+    return not _may_import.get() and name not in ALGORITHMS and ".py:" in name
+
+
+def code_hash(name: str) -> dict[str, str]:
+    """Of the user's file that `my.py:MyAlgo` names, the SHA-256 by the file's path; empty for our algorithms."""
+    file = Path(absolute_name(name).rpartition(":")[0])
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest()} if ".py:" in name and file.is_file() else {}
+
+
 def absolute_name(name: str) -> str:
     """`my.py:MyAlgo` with the file's full path, so that a run can be resumed from another folder."""
     file, colon, cls = name.rpartition(":")
@@ -67,26 +93,26 @@ def check_dataclass(name: str, cls: type[Algorithm]) -> None:
         raise InputError(f"the class '{name}' is not a dataclass; put @dataclass(frozen=True) above it.")
 
 
-_modules: dict[tuple[Path, int], ModuleType] = {}
+_modules: dict[tuple[Path, bytes], ModuleType] = {}
 
 
 def module_of(path: Path) -> ModuleType:
     """The file as a module; it is executed once, and again only when it has changed."""
-    key = path.resolve(), path.stat().st_mtime_ns
+    assert _may_import.get(), f"{path} would be imported where only text is needed"
+    source = path.read_bytes()
+    key = path.resolve(), source
     if key not in _modules:
-        _modules[key] = execute(path)
+        _modules[key] = execute(path, source)
     return _modules[key]
 
 
-def execute(path: Path) -> ModuleType:
-    module_name = f"{MODULE_PREFIX}{path.stem}_{abs(hash(path.resolve()))}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # dataclasses look their module up by name
+def execute(path: Path, source: bytes) -> ModuleType:
+    """These very bytes: Python's own import would take those of a cache beside the file."""
+    module = ModuleType(f"{MODULE_PREFIX}{path.stem}_{abs(hash(path.resolve()))}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module  # dataclasses look their module up by name
     try:
-        spec.loader.exec_module(module)
+        exec(compile(source, str(path), "exec", dont_inherit=True), vars(module))
     except (Exception, SystemExit) as error:
         raise InputError(f"'{path}' cannot be imported: {type(error).__name__}: {error}.") from error
     return module

@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode, flop_registry
+from torch.utils.flop_counter import flop_registry
 
 from driftless.engine.flat import FlatModel
 from driftless.engine.local import Batch, loss_gradient
 from driftless.engine.losses import Loss
+from driftless.engine.operations import DispatchMode, FlopCount
 
 Operations = Counter[str]
 """FLOPs by kind: "add", "multiply", "divide", "square", "root", "product" (of matrices) and "other"."""
@@ -56,7 +56,7 @@ FREE = {
 """Elementwise without arithmetic."""
 
 
-class Counting(TorchDispatchMode):
+class Counting(DispatchMode):
     """Counts the FLOPs of the operations that run inside its `with` block."""
 
     def __init__(self) -> None:
@@ -93,9 +93,9 @@ def operations_of(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out:
 def gradient_flops(model: FlatModel, loss: Loss, example: Example, batch_size: int) -> int:
     """FLOPs of the gradient of one batch, forward and backward, as the engine computes it."""
     gradient = loss_gradient(model, loss)
-    with FlopCounterMode(display=False) as counter:
+    with FlopCount() as flops:
         gradient(model.initial, meta_batch(model, example, batch_size))
-    return counter.get_total_flops()
+    return flops.total
 
 
 def meta_batch(model: FlatModel, example: Example, size: int) -> Batch:

@@ -6,7 +6,6 @@ import ctypes
 import multiprocessing
 import multiprocessing.connection
 import os
-import shutil
 import signal
 import tempfile
 import threading
@@ -17,7 +16,6 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -55,11 +53,12 @@ class Group(NamedTuple):
         return values
 
 
-def connect(folder: Path, rank: int, size: int) -> Group:
+def connect(meeting: str, rank: int, size: int) -> Group:
+    """`meeting`: a file in which the ranks find each other."""
     options = dist.ProcessGroupGloo._Options()  # pyright: ignore
     options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
     options._timeout = TIMEOUT
-    store = dist.FileStore(str(folder / "store"), size)  # pyright: ignore[reportPrivateImportUsage]
+    store = dist.FileStore(meeting, size)  # pyright: ignore[reportPrivateImportUsage]
     return Group(dist.ProcessGroupGloo(store, rank, size, options), rank, size)
 
 
@@ -71,13 +70,14 @@ class Processes:
             raise InputError("workers cannot be started from a worker of a multiprocessing pool; use workers=1 there.")
         self.busy = False
         """Whether the workers are in the middle of a command."""
-        self._folder = Path(tempfile.mkdtemp(prefix="driftless-"))
+        self._file = tempfile.NamedTemporaryFile(prefix="driftless-")  # noqa: SIM115  # closed by end()
+        self._meeting = without_name(self._file)
         self._workers: list[BaseProcess] = []
         self._causes: list[Connection] = []
         fork = multiprocessing.get_context("fork")
         for rank in range(1, number):
             here, there = fork.Pipe(duplex=False)
-            arguments = (self._folder, rank, number, serve, there)
+            arguments = (self._meeting, rank, number, serve, there)
             process = fork.Process(target=run_worker, args=arguments, daemon=True, name=f"driftless worker {rank}")
             process.start()
             there.close()
@@ -111,7 +111,8 @@ class Processes:
             if process.is_alive():
                 process.kill()
             process.join()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            self._file.close()
 
     def _connected(self, number: int) -> Group:
         """Connect in a thread of its own: the wait for a worker that has died would have no end."""
@@ -119,7 +120,7 @@ class Processes:
 
         def attempt() -> None:
             try:
-                found.append(connect(self._folder, 0, number))
+                found.append(connect(self._meeting, 0, number))
             except BaseException as error:
                 found.append(error)
 
@@ -157,7 +158,16 @@ class Processes:
             return pipe.recv() if pipe.poll() else None
 
 
-def run_worker(folder: Path, rank: int, size: int, serve: Callable[[Group], None], cause: Connection) -> None:
+def without_name(file: Any) -> str:
+    """A path of the file for this process and its workers. On Linux the name goes at once: no kill leaves it behind."""
+    path = f"/proc/self/fd/{file.fileno()}"
+    if not os.path.exists(path):
+        return file.name
+    os.unlink(file.name)
+    return path
+
+
+def run_worker(meeting: str, rank: int, size: int, serve: Callable[[Group], None], cause: Connection) -> None:
     """What goes wrong is sent to rank 0."""
     for number in (signal.SIGINT, signal.SIGTERM):  # they reach all processes of a terminal or a job: rank 0 decides
         signal.signal(number, signal.SIG_IGN)
@@ -165,7 +175,7 @@ def run_worker(folder: Path, rank: int, size: int, serve: Callable[[Group], None
     torch.set_num_threads(1)
     parent = os.getppid()
     try:
-        serve(connect(folder, rank, size))
+        serve(connect(meeting, rank, size))
     except BaseException as error:
         if os.getppid() == parent:
             text = str(error)[:LONGEST_CAUSE]
@@ -180,3 +190,6 @@ def end_with_parent() -> None:
     """Where the kernel can do it (Linux): no worker is left behind when rank 0 is killed."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    parent = multiprocessing.parent_process()
+    if parent is not None and os.getppid() != parent.pid:  # it was killed just before
+        os._exit(1)

@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from driftless.engine.batches import steps_of
 from driftless.engine.check import BlockTrial, trial_batch, try_block
 from driftless.engine.minibatches import Workload
+from driftless.engine.operations import FlopCount
 from driftless.engine.single import gradient
 from driftless.errors import InputError, check_choice, check_range, check_whole
 from driftless.random import torch_stream
@@ -115,11 +115,11 @@ def step_seconds(work: Workload) -> float:
     """A rough estimate of one client's local step, from its floating-point operations and parameters."""
     batch = trial_batch(work)
     work.model.resident.load(work.model.initial)
-    with FlopCounterMode(display=False) as counter, torch_stream(work.seed, "trial"):
+    with FlopCount() as flops, torch_stream(work.seed, "trial"):
         gradient(work.model, work.loss, batch)
     x = work.model.initial
     width = int(np.median(work.federation.sizes)) if work.training.batch_size is None else work.training.batch_size
-    operations = counter.get_total_flops() * width / len(batch.targets)
+    operations = flops.total * width / len(batch.targets)
     return operations / OPERATIONS_PER_SECOND + PASSES * x.numel() * x.element_size() / BYTES_PER_SECOND
 
 

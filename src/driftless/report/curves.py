@@ -28,7 +28,7 @@ class Run:
     def __init__(self, stored: StoredRun) -> None:
         self.stored = stored
         # Of a round that is there twice, the later line counts: a resumed run wrote it again.
-        rows = {int(row["round"]): row for row in stored.rows if finite(row.get("round"))}
+        rows = {int(row["round"]): row for row in stored.rows if isinstance(row.get("round"), int)}
         self.rounds = np.array(sorted(rows), dtype=np.int64)
         self._rows = [rows[t] for t in sorted(rows)]
         self._columns: dict[str, Floats] = {}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from driftless.errors import InputError
 from driftless.report.curves import Curve, Run
 from driftless.report.metrics import plural, short
 from driftless.report.settings import key_of
@@ -47,6 +48,13 @@ def partition_of(curve: Curve) -> Partition:
     if not file.exists():
         return Partition(title, None, f"The run did not record how its data are divided ({FEDERATION} is missing).")
     stored = read_json(file)
+    try:
+        return described(title, stored, curve)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise InputError(f"'{file}' is not as a run writes it. Put it back, or delete it.") from None
+
+
+def described(title: str, stored: dict[str, Any], curve: Curve) -> Partition:
     text = sizes_text(stored)
     if stored["labels"] is None:
         return Partition(title, None, f"{text} The targets are numbers (regression): no labels.", stored["clients"])

@@ -9,15 +9,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from driftless.algorithms import ALGORITHMS
-from driftless.config.resolution import SECTIONS, flat, read_toml
+from driftless.config.resolution import CODE, SECTIONS, flat, read_toml
 from driftless.config.sections import Config
 from driftless.data import DATASETS, PARTITIONS
+from driftless.errors import InputError
 from driftless.report.metrics import short
 from driftless.runs.directory import CONFIG
 
 Settings = dict[str, Any]
 """By their full key, such as {"local.lr": 0.1}."""
 
+NEEDED = {
+    "run.seed": int, "data.seed": int | None, "run.rounds": int,
+    "algorithm.name": str, "model.name": str, "data.name": str, "data.partition": str | None,
+}  # fmt: skip
+"""What is used as more than a text, with its type."""
 SEEDS = ("run.seed", "data.seed")
 BOOKKEEPING = ("run.output", "run.checkpoint_every")
 ALGORITHM = "algorithm."
@@ -36,7 +42,12 @@ def read_settings(folder: Path) -> Settings:
     """
     settings = flat(Config())
     for section, table in read_toml(folder / CONFIG).items():
-        settings |= {f"{section}.{name}": value for name, value in table.items()}
+        if not isinstance(table, dict):
+            raise InputError(f"'{section}' of {folder / CONFIG} must be a table; put the file back.")
+        settings |= {f"{section}.{name}": value for name, value in table.items() if section != CODE}
+    for key, kinds in NEEDED.items():
+        if not isinstance(settings[key], kinds):
+            raise InputError(f"{key} of {folder / CONFIG} cannot be {settings[key]!r}; put the file back.")
     defaults = option_defaults(settings)
     return {key: settings[key] for key in in_order(settings) if key not in defaults or settings[key] != defaults[key]}
 

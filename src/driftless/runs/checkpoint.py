@@ -1,13 +1,16 @@
 """Exact checkpoints: a small manifest, the server's tensors, and only the client rows that changed.
 
-    checkpoint/manifest-00000040.json      round, positions in the metrics files, the files below with their checksums
-    checkpoint/server-00000040.safetensors
-    checkpoint/clients-00000030.safetensors, clients-00000040.safetensors ...     rows, newer ones replace older ones
+    manifest-00000040.json         round, length and checksum of the metrics files, the files below with their checksums
+    server-00000040.safetensors
+    clients-00000030.safetensors, clients-00000040.safetensors ...     rows, newer ones replace older ones
+    clients-00000030.safetensors.copy ...                              the same bytes
+    metrics.jsonl, events.jsonl                                        copies, written with the files of the run
 
 Each save appends the rows that were touched since the last one, so its cost does not grow with the number of clients.
 When more rows are stale than alive, one save writes all rows anew, which costs a constant per row in the long run.
 Every file is written atomically and a manifest is written last: a kill at any moment leaves the previous checkpoint
-whole. The last two are kept; one whose checksums do not hold is passed over and reported.
+whole. The last two are kept; one whose checksums do not hold is passed over and reported. What both of them need, the
+rows of clients and the lines of metrics, is there twice: a damaged file is put back from its copy, and reported.
 
 Randomness needs no saving: every stream is keyed by (seed, purpose, round, client).
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,10 +32,11 @@ from driftless.engine.clients import ClientStore
 from driftless.engine.state import State
 from driftless.engine.tree import leaves, named_leaves, with_leaves
 from driftless.errors import InputError
-from driftless.runs.files import write_atomically
+from driftless.runs.files import Prefix, read_bytes, whole_prefix, write_atomically
 
 KEPT = 2
 STORES = ("clients", "models")
+COPY = ".copy"
 
 
 @dataclass
@@ -46,10 +51,10 @@ class Segment:
 @dataclass(frozen=True)
 class Loaded:
     state: State
-    positions: dict[str, int]
-    """Length in bytes of each metrics file when the checkpoint was made."""
+    lines: dict[str, bytes]
+    """What each metrics file held when the checkpoint was made."""
     damaged: list[str]
-    """What was wrong with newer checkpoints, in words."""
+    """What was wrong with newer checkpoints, and what was put back from a copy, in words."""
 
 
 class Checkpoints:
@@ -61,8 +66,9 @@ class Checkpoints:
         self._config = config
         self._segments: dict[str, list[Segment]] = {name: [] for name in STORES}
 
-    def save(self, state: State, positions: dict[str, int]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def save(self, state: State, prefixes: Mapping[str, Prefix]) -> None:
+        """`prefixes` are of the metrics files, by their name."""
+        self.folder.mkdir(exist_ok=True)
         for name, store in stores_of(state).items():
             self._save_rows(name, store, state.round)
         server = self._write(f"server-{state.round:08d}", server_tensors(state))
@@ -70,7 +76,8 @@ class Checkpoints:
             "round": state.round,
             "lost": state.lost,
             "config": self._config,
-            "positions": positions,
+            "positions": {name: prefix.length for name, prefix in prefixes.items()},
+            "checksums": {name: prefix.sha256 for name, prefix in prefixes.items()},
             "server": server.__dict__,
             **{name: [segment.__dict__ for segment in self._segments[name]] for name in STORES},
         }
@@ -91,12 +98,14 @@ class Checkpoints:
                         f"config.toml was changed since the checkpoint {path.name} was made, so the run cannot be "
                         "continued to the same bits; undo the change, or start a new run with it."
                     )
-                state = self._read_state(manifest, initial)
+                repaired: list[str] = []
+                lines = self._read_lines(manifest, repaired)
+                state = self._read_state(manifest, initial, repaired)
             except Damaged as error:
                 damaged.append(f"{path.name}: {error}")
                 continue
             self._segments = {name: [Segment(**s) for s in manifest[name]] for name in STORES}
-            return Loaded(state, manifest["positions"], damaged)
+            return Loaded(state, lines, [f"{each}; an older checkpoint is used" for each in damaged] + repaired)
         if manifests:
             raise InputError(
                 f"no checkpoint in '{self.folder}' can be used ({'; '.join(damaged)}); "
@@ -111,33 +120,58 @@ class Checkpoints:
             touched, segments = sorted(store.clients), []
         if touched:
             rows = {f"{i:03d}": rows for i, rows in enumerate(store.rows(touched))}
-            written = self._write(f"{name}-{t:08d}", {"ids": torch.tensor(touched), **rows})
+            written = self._write(f"{name}-{t:08d}", {"ids": torch.tensor(touched), **rows}, copy=True)
             segments = [*segments, replace(written, rows=len(touched))]
         self._segments[name] = segments
         store.touched.clear()
 
-    def _write(self, name: str, tensors: dict[str, Tensor]) -> Segment:
+    def _write(self, name: str, tensors: dict[str, Tensor], copy: bool = False) -> Segment:
         content = safetensors.torch.save({key: tensor.contiguous().clone() for key, tensor in tensors.items()})
         path = self.folder / f"{name}.safetensors"
         write_atomically(path, content)
+        if copy:
+            write_atomically(copy_of(path), content)
         return Segment(path.name, hashlib.sha256(content).hexdigest(), 0)
 
-    def _read_state(self, manifest: dict[str, Any], initial: State) -> State:
+    def _read_lines(self, manifest: dict[str, Any], repaired: list[str]) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        for name, length in manifest["positions"].items():
+            prefix = Prefix(length, manifest.get("checksums", {}).get(name))
+            content, problem = whole_prefix(self.folder.parent / name, self.folder / name, prefix)
+            if content is None:
+                raise Damaged(problem)
+            repaired += [problem] if problem else []
+            found[name] = content
+        return found
+
+    def _read_state(self, manifest: dict[str, Any], initial: State, repaired: list[str]) -> State:
         state = initial.copy()
         tensors = self._read(Segment(**manifest["server"]))
         state = filled(state, tensors)
         state = replace(state, round=manifest["round"], lost=manifest["lost"])
         for name, store in stores_of(state).items():
             for segment in manifest[name]:
-                rows = self._read(Segment(**segment))
+                rows = self._read_rows(Segment(**segment), repaired)
                 ids = rows.pop("ids").tolist()
                 store.put(ids, tuple(rows[key] for key in sorted(rows)))
             store.touched.clear()
         return state
 
+    def _read_rows(self, segment: Segment, repaired: list[str]) -> dict[str, Tensor]:
+        try:
+            return self._read(segment)
+        except Damaged as problem:
+            copy = copy_of(self.folder / segment.name)
+            if not copy.exists():  # saved by a version of driftless that made none
+                raise
+            rows = self._read(replace(segment, name=copy.name))
+            write_atomically(self.folder / segment.name, copy.read_bytes())
+            repaired.append(f"{problem}; it is put back from its copy")
+            return rows
+
     def _read(self, segment: Segment) -> dict[str, Tensor]:
         try:
-            content = (self.folder / segment.name).read_bytes()
+            content = read_bytes(self.folder / segment.name)
         except FileNotFoundError:
             raise Damaged(f"{segment.name} is missing") from None
         if hashlib.sha256(content).hexdigest() != segment.sha256:
@@ -156,9 +190,13 @@ class Checkpoints:
             needed |= {manifest["server"]["name"], *(s["name"] for name in STORES for s in manifest[name])}
         for path in manifests[KEPT:]:
             path.unlink()
-        for path in self.folder.glob("*.safetensors"):
-            if path.name not in needed:
+        for path in self.folder.glob("*.safetensors*"):
+            if path.name.removesuffix(COPY) not in needed:
                 path.unlink()
+
+
+def copy_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}{COPY}")
 
 
 class Damaged(Exception):

@@ -7,6 +7,7 @@ were divided), `metrics.jsonl` (one line a round), `events.jsonl`, `checkpoint/`
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from driftless.config.resolution import Config, resolve
+from driftless.config.sections import Config
+from driftless.config.stored import read_stored
 from driftless.errors import InputError
 from driftless.runs.files import read_json, read_lines
 from driftless.runs.lock import LOCK, locked
@@ -33,7 +35,8 @@ class StoredRun:
 
     @cached_property
     def config(self) -> Config:
-        return resolve(self.path / CONFIG, []).config
+        """Read as text: code that the run used is neither imported nor needed."""
+        return read_stored(self.path / CONFIG).config
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -102,7 +105,7 @@ def refuse_existing(directory: Path) -> None:
     refuse_file(directory)
     if not is_run(directory):
         ours = (directory / LOCK).exists()  # a start that was killed before its first round
-        taken = [name for name in RESERVED if (directory / name).exists()]
+        taken = [name for name in RESERVED if os.path.lexists(directory / name)]
         if taken and not ours:
             raise InputError(
                 f"'{directory}' holds a file '{taken[0]}' that is not of a run; it would be overwritten. "

@@ -29,7 +29,6 @@ QUANTILES = (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
 
 def environment(threads: int) -> dict[str, Any]:
     return {
-        "driftless": metadata.version("driftless"),
         "engine": ENGINE,
         "commit": commit(),
         "python": platform.python_version(),
@@ -45,8 +44,12 @@ def environment(threads: int) -> dict[str, Any]:
 
 
 def arithmetic() -> dict[str, str]:
-    """What the last bits of a result depend on: the version of torch and the instructions that it uses."""
-    return {"torch": metadata.version("torch"), "cpu_capability": torch.backends.cpu.get_cpu_capability()}
+    """What the last bits of a result depend on: the versions, and the instructions that torch uses."""
+    return {
+        "driftless": metadata.version("driftless"),
+        "torch": metadata.version("torch"),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+    }
 
 
 def differences(recorded: Mapping[str, Any]) -> tuple[str, ...]:

@@ -77,23 +77,25 @@ class CountRounds(Callback):
         self._shared.add(rounds)
 
 
-def play(folders: Sequence[Path], progress: Callable[[int], object], jobs: int | None = None) -> list[StoredRun]:
+def play(
+    folders: Sequence[Path], progress: Callable[[int], object], jobs: int | None = None, trust: bool = False
+) -> list[StoredRun]:
     """Start, resume or skip the run that is planned in each folder, `jobs` at a time (default: one per core).
 
     `progress` is called with the number of rounds done in all. Ctrl-C saves all runs and raises KeyboardInterrupt.
     """
     missing = [folder for folder in folders if StoredRun(folder).result is None]
     shared = Shared(sum(len(StoredRun(folder).rows) for folder in folders if folder not in missing))
-    run_jobs(play_planned, [(folder,) for folder in missing], jobs, shared, lambda: progress(shared.rounds))
+    run_jobs(play_planned, [(folder, trust) for folder in missing], jobs, shared, lambda: progress(shared.rounds))
     return [StoredRun(folder) for folder in folders]
 
 
-def play_planned(shared: Shared, tick: Tick, folder: Path) -> None:
+def play_planned(shared: Shared, tick: Tick, folder: Path, trust: bool) -> None:
     """A job: the run that is planned in the folder; a lock that is about to be released is waited for."""
     deadline = time.monotonic() + SECONDS_FOR_A_LOCK
     while not shared.stopping:
         try:
-            start_or_resume(folder, [CountRounds(shared, tick)])
+            start_or_resume(folder, [CountRounds(shared, tick)], trust=trust)
             return
         except Locked:
             if time.monotonic() > deadline:
@@ -106,14 +108,15 @@ def run_jobs(
 ) -> None:
     """Call `job(shared, tick, *each)` for each of the arguments, `jobs` at a time: a single one in this process."""
     number = min(jobs or os.cpu_count() or 1, len(arguments))
-    if number > 1:
-        _in_processes(job, arguments, number, shared, tick)
-    else:
-        try:
-            for each in arguments:
-                job(shared, tick, *each)
-        except Interrupted:
-            raise KeyboardInterrupt from None
+    try:
+        with sigterm_as_interrupt():
+            if number > 1:
+                _in_processes(job, arguments, number, shared, tick)
+            else:
+                for each in arguments:
+                    job(shared, tick, *each)
+    except Interrupted:
+        raise KeyboardInterrupt from None
     tick()
 
 
@@ -121,6 +124,7 @@ def _in_processes(
     job: Callable[..., None], arguments: Sequence[tuple[Any, ...]], number: int, shared: Shared, tick: Tick
 ) -> None:
     context = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(number, context, _start_process, (shared,)) as pool:
         with interrupts_blocked():
             futures = [pool.submit(_call, job, each) for each in arguments]
@@ -128,23 +132,49 @@ def _in_processes(
             _wait(futures, tick)
         except BrokenProcessPool:
             raise WorkerDied(
-                "a process was killed, perhaps for lack of memory. What was saved can be continued: repeat the "
-                "command, with fewer --jobs if it happens again."
+                "a process was killed, perhaps for lack of memory. What was saved can be continued, with fewer --jobs "
+                "if it happens again."
             ) from None
         except BaseException:
             shared.stop()
-            pool.shutdown(wait=True, cancel_futures=True)
+            try:
+                wait(futures)
+            except KeyboardInterrupt:
+                for process in set(multiprocessing.active_children()) - others:
+                    process.kill()
+                raise KeyboardInterrupt("stopped at once; rounds since the last checkpoints are played again") from None
             raise
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
 def interrupts_blocked() -> Generator[None]:
-    """Processes started here never receive Ctrl-C, not even while they import: the parent stops them."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Processes started here receive neither Ctrl-C nor, until they are ready, SIGTERM: the parent stops them."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
+@contextmanager
+def sigterm_as_interrupt() -> Generator[None]:
+    """SIGTERM does what Ctrl-C does."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        previous = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not the main thread: whoever runs us there handles signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _wait(futures: Iterable[Future[None]], tick: Tick) -> None:
@@ -162,6 +192,8 @@ _shared: Shared | None = None  # of this process, if it was started by _in_proce
 def _start_process(shared: Shared) -> None:
     global _shared
     _shared = shared
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # between runs; during one it ends the run
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

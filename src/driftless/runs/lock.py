@@ -7,9 +7,10 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 from driftless.errors import InputError
+from driftless.runs.files import open_in_place
 
 LOCK = "lock"
 
@@ -23,18 +24,18 @@ def locked(directory: Path) -> Generator[None]:
     """Only one process writes a run; for another one this raises Locked."""
     file = try_lock(directory / LOCK)
     if file is None:
-        holder = (directory / LOCK).read_text().strip() or "unknown"
+        holder = (directory / LOCK).read_bytes().decode(errors="replace").strip() or "unknown"
         raise Locked(f"another process ({holder}) is writing the run in '{directory}'; wait for it, or stop it first.")
     with file:
         file.truncate(0)
-        file.write(f"pid {os.getpid()}\n")
+        file.write(f"pid {os.getpid()}\n".encode())
         file.flush()
         yield
 
 
-def try_lock(path: Path) -> IO[str] | None:
+def try_lock(path: Path) -> BinaryIO | None:
     """The file, locked as long as it is open; None if another process has it."""
-    file = open(path, "a")  # noqa: SIM115  # the caller closes it
+    file = open_in_place(path)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -46,6 +47,6 @@ def try_lock(path: Path) -> IO[str] | None:
 @contextmanager
 def exclusive(path: Path) -> Generator[None]:
     """One process at a time; others wait."""
-    with open(path, "a") as file:
+    with open_in_place(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -6,14 +6,15 @@ import hashlib
 import json
 import shlex
 import signal
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from driftless.config.build import simulation_of
-from driftless.config.resolution import Config, Resolved, resolve, to_toml, with_values
+from driftless.config.resolution import Config, Resolved, to_toml, with_values
+from driftless.config.stored import changed_code, resolve_stored
 from driftless.engine.history import Event, Record
 from driftless.engine.simulation import Simulation, play
 from driftless.engine.state import State
@@ -35,7 +36,7 @@ from driftless.runs.directory import (
     refuse_existing,
 )
 from driftless.runs.environment import ENGINE, differences, environment, federation_summary
-from driftless.runs.files import Lines, read_lines, write_atomically, write_json
+from driftless.runs.files import Lines, read_lines, refuse_link, write_atomically, write_json
 from driftless.runs.lock import locked
 
 Row = dict[str, Any]
@@ -66,7 +67,7 @@ def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (
         refuse_existing(directory)
         write_json(directory / ENVIRONMENT, environment(resolved.config.engine.threads))
         write_json(directory / FEDERATION, federation_summary(simulation.federation), indent=None)
-        (directory / METRICS).touch()
+        write_atomically(directory / METRICS, b"")
         write_atomically(directory / CONFIG, to_toml(resolved).encode())
         return Session(directory, resolved.config, simulation, tuple(callbacks)).run(simulation.init(), {})
 
@@ -74,13 +75,14 @@ def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (
 def resume(
     directory: Path,
     callbacks: Iterable[Callback] = (),
-    on_damaged: Callable[[str], object] = lambda problem: None,
+    warn: Callable[[str], object] = lambda problem: None,
     workers: int | None = None,
+    trust: bool = False,
 ) -> StoredRun:
     """Continue an interrupted run to the same bits.
 
-    `on_damaged` is told, before the first round, what is wrong with a checkpoint that could not be used. `workers`:
-    another number of processes.
+    `warn` is told, before the first round, which files were damaged, what was done about it, and what is different now.
+    `workers`: another number of processes. `trust`: import code that was changed since the run was started.
     """
     if not is_run(directory):
         raise InputError(f"'{directory}' is not a run directory; give one that `driftless run` made.")
@@ -91,24 +93,29 @@ def resume(
             )
         recorded = StoredRun(directory).environment if (directory / ENVIRONMENT).exists() else {}
         refuse_other_engine(directory, recorded)
-        config = with_workers(resolve(directory / CONFIG, []).config, workers)
+        changed = differences(recorded) + tuple(filter(None, [changed_code(directory / CONFIG)]))
+        config = with_workers(resolve_stored(directory / CONFIG, trust).config, workers)
         simulation = simulation_of(without_weights(directory, config))
-        simulation = replace(simulation, notices=simulation.notices + differences(recorded))
+        simulation = replace(simulation, notices=simulation.notices + changed)
         session = Session(directory, config, simulation, tuple(callbacks))
+        for difference in changed:
+            warn(difference)
         loaded = session.checkpoints.load(simulation.init())
         if loaded is None:
             return session.run(simulation.init(), {})
         for problem in loaded.damaged:
-            on_damaged(problem)
-        return session.run(loaded.state, loaded.positions)
+            warn(problem)
+        return session.run(loaded.state, loaded.lines)
 
 
-def start_or_resume(directory: Path, callbacks: Iterable[Callback] = (), resolved: Resolved | None = None) -> StoredRun:
+def start_or_resume(
+    directory: Path, callbacks: Iterable[Callback] = (), resolved: Resolved | None = None, trust: bool = False
+) -> StoredRun:
     """The run of a directory: started, resumed, or as it is if it has ended. Its settings: default planned.toml."""
     if not is_run(directory):
-        return start(resolved or resolve(directory / PLANNED, []), directory, callbacks)
+        return start(resolved or resolve_stored(directory / PLANNED, trust), directory, callbacks)
     stored = StoredRun(directory)
-    return stored if stored.result is not None else resume(directory, callbacks)
+    return stored if stored.result is not None else resume(directory, callbacks, trust=trust)
 
 
 def refuse_other_engine(directory: Path, recorded: dict[str, Any]) -> None:
@@ -150,10 +157,12 @@ class Session:
         self.simulation = simulation
         self.callbacks = callbacks
         self.checkpoints = Checkpoints(directory / CHECKPOINT, fingerprint(config))
+        self._place = place_of(directory)
 
-    def run(self, state: State, positions: dict[str, int]) -> StoredRun:
-        """Play from `state` to the end; the metrics files are cut to where they were when it was saved."""
-        with Lines(self.directory / METRICS, positions) as metrics, Lines(self.directory / EVENTS, positions) as events:
+    def run(self, state: State, lines: Mapping[str, bytes]) -> StoredRun:
+        """Play from `state` to the end; the metrics files hold again the `lines` of when it was saved."""
+        refuse_link(self.checkpoints.folder)
+        with self._open(METRICS, lines) as metrics, self._open(EVENTS, lines) as events:
             rows: list[Row] = read_lines(self.directory / METRICS)
             for callback in self.callbacks:
                 callback.on_start(self.config, self.directory, state.round + 1)
@@ -167,11 +176,22 @@ class Session:
                 status, reason = "diverged", str(error)
             except WorkerDied as error:
                 raise WorkerDied(f"{error}\nContinue with: {command('resume', self.directory)}") from error
+        self._refuse_moved()
         result = result_of(status, reason, rows)
         write_json(self.directory / RESULT, result)
         for callback in self.callbacks:
             callback.on_end(result)
         return StoredRun(self.directory)
+
+    def _refuse_moved(self) -> None:
+        if place_of(self.directory) != self._place:
+            raise InputError(
+                f"'{self.directory}' was renamed or removed while its run was written, so the run has ended here. "
+                "Continue it under its new name: driftless resume NEW-NAME"
+            )
+
+    def _open(self, name: str, lines: Mapping[str, bytes]) -> Lines:
+        return Lines(self.directory / name, self.checkpoints.folder / name, lines.get(name, b""))
 
     def _play(self, state: State, rows: list[Row], metrics: Lines, events: Lines) -> str | None:
         """Rounds until the end, a stopping rule (its reason is returned), or the user's interrupt."""
@@ -181,16 +201,15 @@ class Session:
             return reason
         if rows:
             state = replace(state, train_accuracy=rows[-1].get("train_accuracy"))
-        with interrupts() as interrupted, closing(play(self.simulation, state)) as records:
+        with interrupts(self.directory) as interrupted, closing(play(self.simulation, state)) as records:
             for record in records:
                 reason = self._write(record, rows, metrics, events)
+                self._refuse_moved()
                 t = record.round
                 stopping = interrupted()  # asked once, so that whatever ends the run has been saved
                 last = t == rounds or reason is not None or stopping
                 if last or (every and t % every == 0):
-                    metrics.sync()
-                    events.sync()
-                    self.checkpoints.save(record.state, {METRICS: metrics.position, EVENTS: events.position})
+                    self.checkpoints.save(record.state, {METRICS: metrics.sync(), EVENTS: events.sync()})
                 if reason is not None:
                     return reason
                 if stopping and t < rounds:
@@ -212,6 +231,15 @@ class Session:
         events.write(event._asdict())
         for callback in self.callbacks:
             callback.on_event(event)
+
+
+def place_of(directory: Path) -> tuple[int, int] | None:
+    """What stays the same when a directory is renamed; None if there is none of that name."""
+    try:
+        found = directory.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def stop_reason(config: Config, rows: list[Row]) -> str | None:
@@ -265,8 +293,8 @@ def fingerprint(config: Config) -> str:
 
 
 @contextmanager
-def interrupts() -> Generator[Any]:
-    """Ctrl-C (or SIGTERM) lets the round end; a second one ends the process as usual."""
+def interrupts(directory: Path) -> Generator[Callable[[], bool]]:
+    """Ctrl-C (or SIGTERM) lets the round end; a second one ends the process as usual, and says what that means."""
     seen: list[int] = []
     previous: dict[int, Any] = {}
 
@@ -281,6 +309,9 @@ def interrupts() -> Generator[Any]:
         pass  # not the main thread: whoever runs us there handles signals
     try:
         yield lambda: bool(seen)
+    except KeyboardInterrupt:
+        again = "the rounds since the last checkpoint were not saved and are played again by"
+        raise KeyboardInterrupt(f"stopped at once; {again}: {command('resume', directory)}") from None
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

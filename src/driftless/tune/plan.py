@@ -15,8 +15,17 @@ from pydantic import Field
 
 from driftless.config.build import algorithm_of, local_of, simulation_of
 from driftless.config.command import command_options
-from driftless.config.resolution import Config, Resolved, combine, flat, parse_overrides, resolve, to_toml, with_values
+from driftless.config.resolution import (
+    Config,
+    Resolved,
+    combine,
+    flat,
+    parse_overrides,
+    to_toml,
+    with_values,
+)
 from driftless.config.sections import MOST_RUNS, Section
+from driftless.config.stored import resolve_stored
 from driftless.engine.batches import check_steps
 from driftless.engine.local import check_agreement
 from driftless.engine.simulation import Simulation
@@ -64,6 +73,8 @@ class Plan:
     """Of the study in its storage; decided with the folder."""
     place: str = ""
     """Marks the trials of this folder among those of other machines."""
+    trust: bool = False
+    """Import code that was changed since the search was started."""
 
     @property
     def folder(self) -> Path:
@@ -213,18 +224,18 @@ def write_plan(plan: Plan, folder: Path) -> None:
     write_json(folder / STUDY, content)
 
 
-def read_plan(folder: Path) -> Plan:
-    """The plan of a study's folder, to continue it."""
+def read_plan(folder: Path, trust: bool = False) -> Plan:
+    """The plan of a study's folder, to continue it. `trust`: import code that was changed since it was started."""
     require_optuna()
     if not is_study(folder):
         raise InputError(f"'{folder}' holds no search; give a folder that `driftless tune` made.")
     stored = read_json(folder / STUDY)
-    base = Resolved(resolve(folder / PLANNED, []).config, stored["source"])
+    base = Resolved(resolve_stored(folder / PLANNED, trust).config, stored["source"])
     options = Tune(**stored["options"], storage=stored["storage"])
     space = parse_space(stored["space"], flat(base.config))
     return Plan(
         base, space, options, stored["trials"], stored["objective"], stored["title"], (), str(folder), stored["name"],
-        stored["place"],
+        stored["place"], trust,
     )  # fmt: skip
 
 
@@ -241,7 +252,7 @@ def plan_of_folder(plan: Plan, folder: Path) -> Plan:
         if any(path.name != CLAIM for path in folder.iterdir()):
             raise InputError(f"'{folder}' exists and holds something else; choose another with output=FOLDER.")
         return replace(plan, name=plan.options.study or folder.resolve().name, place=uuid.uuid4().hex)
-    stored = read_plan(folder)
+    stored = read_plan(folder, plan.trust)
     refuse_other(stored, plan, folder)
     return replace(stored, trials=plan.trials, options=plan.options, notes=plan.notes)
 

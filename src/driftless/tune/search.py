@@ -141,7 +141,7 @@ def run_trial(plan: Plan, claim: Claim, counted: Callback) -> tuple[float | None
         settings = {**claim.params, "run.seed": seed}
         check_same(path, settings)
         resolved = with_values(plan.base, settings, f"trial {claim.trial.number}")
-        stored = start_or_resume(path, [counted, *pruning], resolved)
+        stored = start_or_resume(path, [counted, *pruning], resolved, plan.trust)
         result = stored.result or {}
         rounds += result["rounds"]
         if result["status"] == "diverged":

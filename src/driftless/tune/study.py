@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, BinaryIO, cast
 
 import optuna
 import sqlalchemy.exc
@@ -61,7 +61,7 @@ class Claim:
     params: dict[str, Value]
     reported: set[int]
     """Rounds that are in the storage already, from before the process was killed."""
-    file: IO[str]
+    file: BinaryIO
 
 
 def open_study(plan: Plan, folder: Path) -> optuna.Study:
@@ -178,7 +178,9 @@ def claim_trial(study: optuna.Study, plan: Plan, folder: Path) -> Claim | None:
         for frozen in trials:
             if frozen.state == TrialState.RUNNING and is_here(frozen, plan):
                 file = claim_file(directory_of(folder, frozen.number))
-                if file is not None:
+                if file is not None and has_ended(study, frozen):  # since the trials were read
+                    file.close()
+                elif file is not None:
                     trial = Trial(study, frozen._trial_id)  # pyright: ignore[reportPrivateUsage]
                     return claimed(trial, folder, plan, file, set(frozen.intermediate_values))
         if len(counted(trials)) >= plan.trials:
@@ -194,7 +196,11 @@ def claim_trial(study: optuna.Study, plan: Plan, folder: Path) -> Claim | None:
         return claimed(trial, folder, plan, file, set())
 
 
-def claimed(trial: Trial, folder: Path, plan: Plan, file: IO[str], reported: set[int]) -> Claim:
+def has_ended(study: optuna.Study, trial: FrozenTrial) -> bool:
+    return study.get_trials(deepcopy=False)[trial.number].state.is_finished()
+
+
+def claimed(trial: Trial, folder: Path, plan: Plan, file: BinaryIO, reported: set[int]) -> Claim:
     params = {key: suggest(trial, key, dim) for key, dim in plan.space.items()}
     return Claim(trial, directory_of(folder, trial.number), params, reported, file)
 
@@ -220,7 +226,7 @@ def directory_of(folder: Path, number: int) -> Path:
     return folder / f"trial-{number:04d}"
 
 
-def claim_file(directory: Path) -> IO[str] | None:
+def claim_file(directory: Path) -> BinaryIO | None:
     """The open file that is the claim; None if another process has it."""
     directory.mkdir(exist_ok=True)
     return try_lock(directory / CLAIM)

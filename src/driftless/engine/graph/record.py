@@ -1,6 +1,6 @@
 """Record the operations of a function of tensors while it runs.
 
-The recorder sits below vmap and autograd (a `TorchDispatchMode`), so it sees the plain tensor operations that a step
+The recorder sits below vmap and autograd (a dispatch mode of torch), so it sees the plain tensor operations that a step
 comes down to, whatever Python code led to them. They are written into a `torch.fx.Graph`. A function that decides by a
 tensor's value, draws random numbers, or reads numbers out of a tensor is refused: its operations may differ in the next
 call.
@@ -18,8 +18,8 @@ from torch._ops import OpOverload
 from torch.fx import Graph, Node
 from torch.fx.node import map_aggregate
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from driftless.engine.operations import DispatchMode
 from driftless.engine.tree import Tree, leaves, map_leaves, structure, with_leaves
 
 Function = Callable[[Tree, Tree, Tree], Tree]
@@ -93,7 +93,7 @@ class NotRecordable(Exception):
     """Why a function cannot be replayed."""
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(DispatchMode):
     """Writes every operation into a graph while it is carried out."""
 
     def __init__(self, arguments: Sequence[Tensor]) -> None:

@@ -1,0 +1,34 @@
+"""The configuration of a run directory: read as text, or with the code that it names if that is what it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from driftless.config.resolution import CODE, Resolved, read_toml, resolve
+from driftless.config.user_code import code_hash, text_only
+from driftless.errors import InputError
+
+
+def read_stored(file: Path) -> Resolved:
+    """The configuration of a run directory as text: code that it names is not imported, and need not be there."""
+    with text_only():
+        return resolve(file, [])
+
+
+def resolve_stored(file: Path, trust: bool = False) -> Resolved:
+    """The configuration of a run directory; code that it names is imported only if it is what it was then."""
+    changed = changed_code(file)
+    if changed and not trust:
+        raise InputError(f"{changed}; it is not executed. Put it back, or look at it and resume with --trust.")
+    return resolve(file, [])
+
+
+def changed_code(file: Path) -> str:
+    """In words, what is different now of the code that the configuration of a run directory names; empty: nothing."""
+    code = read_toml(file).get(CODE, {})
+    recorded = code if isinstance(code, dict) else {}
+    for path, now in code_hash(read_stored(file).config.algorithm.name).items():
+        then = str(recorded.get(path, "not recorded"))
+        if then != now:
+            return f"'{path}' is not known to be the code of the run (SHA-256 then: {then[:12]}, now: {now[:12]})"
+    return ""
