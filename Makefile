@@ -27,7 +27,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test lint format bench clean venv FORCE
+.PHONY: help run check test lint format fuzz soak bench clean venv FORCE
 .NOTPARALLEL:
 
 help: ## list the targets
@@ -50,6 +50,13 @@ lint: $(VENV)/.installed-dev ## check style, formatting and types
 format: $(VENV)/.installed-dev ## format the code and repair what ruff can repair
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
+
+fuzz: $(VENV)/.installed-dev ## give 10,000 random configurations, words, arguments and damaged files (minutes)
+	OMP_NUM_THREADS=1 DRIFTLESS_FUZZ_CASES=10000 $(BIN)/python -m pytest -n 2 tests/fuzz $(ARGS)
+
+soak: fuzz ## fuzz, and kill runs 200 times at random moments: each is resumed to the same bits (minutes)
+	OMP_NUM_THREADS=1 DRIFTLESS_KILLS=200 $(BIN)/python -m pytest $(ARGS) \
+		tests/runs/test_resume_after_kill.py::test_a_run_killed_at_random_moments_is_resumed_to_the_same_bits
 
 bench: $(VENV)/.installed ## compare the speed with other simulators, write benchmarks/RESULTS.md (about an hour)
 	PYTHON=$(abspath $(BIN))/python sh benchmarks/peers/install.sh

@@ -27,6 +27,7 @@ ORDER = [
     {"report"},
     {"reproduce"},
     {"papers"},
+    {"failures"},
     {"console"},
     {"cli"},
     {"__main__"},

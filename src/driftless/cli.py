@@ -12,11 +12,22 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from driftless import __version__, compare
+from driftless import __version__, compare, failures
 from driftless.config import resolution
 from driftless.config.build import simulation_of
 from driftless.config.user_code import text_only
-from driftless.console import LISTS, ShowProgress, err, events_text, out, print_json, print_line, rounds_bar, run_table
+from driftless.console import (
+    LISTS,
+    ShowProgress,
+    err,
+    events_text,
+    out,
+    print_json,
+    print_line,
+    rounds_bar,
+    run_table,
+    show_failure,
+)
 from driftless.errors import InputError, WorkerDied, unknown
 from driftless.report.metrics import plural
 from driftless.runs import run, trackers
@@ -50,15 +61,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, an
 
 
 def main() -> None:
-    """Entry point: turns the errors that users can make into one message and an exit code."""
+    """Entry point: whatever goes wrong becomes one message and an exit code."""
     try:
-        app()
-    except (InputError, WorkerDied) as error:
-        err.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
-        sys.exit(2 if isinstance(error, InputError) else 4)
-    except (run.Interrupted, KeyboardInterrupt) as interrupt:
-        err.print(escape(str(interrupt)) or "stopped.", soft_wrap=True, highlight=False)
-        sys.exit(130)
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # a full disk is noticed here, not when Python has ended
+    except (Exception, KeyboardInterrupt) as error:
+        failure = failures.explain(error)
+        show_failure(failure)
+        sys.exit(failure.code)
 
 
 def _version(wanted: bool) -> None:
@@ -153,7 +165,7 @@ def show_result(stored: StoredRun, quiet: bool, as_json: bool) -> None:
         print_line(f"saved in {stored.path}; next: {command('report', stored.path)}")
     if result["status"] == "diverged":
         err.print(f"[bold red]{escape(result['reason'])}[/]", soft_wrap=True, highlight=False)
-        raise typer.Exit(3)
+        raise typer.Exit(failures.DIVERGED)
 
 
 @app.command("compare")
@@ -282,7 +294,9 @@ def cost_command(
 
 @app.command()
 def reproduce(
-    names: Annotated[list[str], typer.Argument(metavar="PAPER[/EXPERIMENT]...", help="See `driftless list papers`.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="PAPER/EXPERIMENT...", help="Or PAPER; see `driftless list papers`.")
+    ],
     scale_name: Annotated[
         str, typer.Option("--scale", help="smoke: it runs; small: minutes; paper: as published.")
     ] = "small",
@@ -354,7 +368,7 @@ def continued(by: str) -> Generator[None]:
         yield
     except KeyboardInterrupt as interrupt:
         err.print(f"{str(interrupt) or 'stopped'}; continue with: {by}", markup=False, soft_wrap=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(failures.INTERRUPTED) from None
     except WorkerDied as error:
         raise WorkerDied(f"{error}\nContinue with: {by}") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from driftless.config.resolution import (
     to_toml,
     with_values,
 )
-from driftless.config.sections import Config, Section
+from driftless.config.sections import MOST_RUNS, Config, Section
 from driftless.config.stored import read_stored, resolve_stored
 from driftless.config.user_code import absolute_name, algorithm_class
 from driftless.errors import InputError
@@ -36,7 +37,7 @@ class Compare(Section, strict=False, frozen=True):
     """The `[compare]` table of a configuration file."""
 
     algorithms: tuple[str, ...] = ()
-    seeds: StrictInt = Field(default=3, ge=1)
+    seeds: StrictInt = Field(default=3, ge=1, le=MOST_RUNS)
     target: float | None = None
     settings: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Per algorithm, settings that differ from the rest of the file: its own learning rate, for example."""
@@ -121,11 +122,15 @@ def prepare_folder(comparison: Comparison, folder: Path) -> None:
         raise InputError(f"'{folder}' exists and holds something else; choose another output.")
     # Under another name first: a kill leaves no folder that is half a comparison.
     beginning = folder.with_name(f".{folder.name}.{os.getpid()}")
-    for name, text in planned.items():
-        (beginning / name).mkdir(parents=True)
-        write_atomically(beginning / name / PLANNED, text.encode())
-    write_json(beginning / COMPARISON, {"runs": list(planned), "target": comparison.target})
-    beginning.replace(folder)
+    try:
+        for name, text in planned.items():
+            (beginning / name).mkdir(parents=True)
+            write_atomically(beginning / name / PLANNED, text.encode())
+        write_json(beginning / COMPARISON, {"runs": list(planned), "target": comparison.target})
+        beginning.replace(folder)
+    except OSError:
+        shutil.rmtree(beginning, ignore_errors=True)
+        raise
 
 
 def settings_of(comparison: Comparison) -> dict[str, Config]:

@@ -11,6 +11,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -18,6 +19,7 @@ from driftless.algorithms import ALGORITHMS
 from driftless.cost import vectors
 from driftless.data import DATASETS, PARTITIONS
 from driftless.engine.history import Event, Record
+from driftless.failures import INTERRUPTED, Failure
 from driftless.models import MODELS
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun
@@ -32,6 +34,13 @@ err = Console(emoji=False, stderr=True)
 def print_line(text: str) -> None:
     """Text as it is: no markup, no colours, no line breaks at the width of the window."""
     out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_failure(failure: Failure) -> None:
+    if failure.traceback:
+        err.print(failure.traceback, markup=False, highlight=False, soft_wrap=True, end="")
+    label = "" if failure.code == INTERRUPTED else "[bold red]error:[/] "
+    err.print(f"{label}{escape(failure.message)}", highlight=False, soft_wrap=True)
 
 
 def print_json(value: object) -> None:

@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
+
+LARGEST = 10**9
+"""The largest number of rounds, steps, clients or examples that a setting may have."""
+LARGEST_SEED = 2**63 - 1
 
 
 class InputError(ValueError):
@@ -48,21 +54,29 @@ def check_range(
     name: str, value: float, low: float, high: float, *, low_open: bool = False, high_open: bool = False
 ) -> None:
     """Raise unless `value` is a number in the interval; the message prints the interval."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    above = is_number and (low < value if low_open else low <= value)
-    below = is_number and (value < high if high_open else value <= high)
+    if isinstance(value, int) and abs(value) >= 2**63:  # torch takes it for an integer of 64 bits
+        raise InputError(
+            f"{name} is {short_repr(value)}, an integer beyond 64 bits; write it as a float, such as 1e30."
+        )
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    above = low < number if low_open else low <= number
+    below = number < high if high_open else number <= high
     if not (above and below):
         interval = f"{'(' if low_open else '['}{low:g}, {high:g}{')' if high_open else ']'}"
-        raise InputError(f"{name} must be a number in {interval}, got {value!r}; set it to a value in that interval.")
+        raise InputError(
+            f"{name} must be a number in {interval}, got {short_repr(value)}; set it to a value in that interval."
+        )
 
 
-def check_whole(name: str, value: Any, least: int, *, other: object = ...) -> Any:
-    """The value as int, if it is a whole number of at least `least` (also of numpy; True is not 1), or `other`."""
+def check_whole(name: str, value: Any, least: int, *, most: int = LARGEST, other: object = ...) -> Any:
+    """The value as int, if it is a whole number in the interval (also of numpy; True is not 1), or `other`."""
     if type(value) is type(other) and value == other:
         return value
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         instead = "" if other is ... else f" (or {json.dumps(other) if isinstance(other, str) else other})"
-        raise InputError(f"{name} must be a whole number of at least {least}{instead}, got {value!r}.")
+        raise InputError(f"{name} must be a whole number of at least {least}{instead}, got {short_repr(value)}.")
+    if int(value) > most:
+        raise InputError(f"{name} must be a whole number of at most {most}, got {short_repr(value)}.")
     return int(value)
 
 
@@ -70,4 +84,37 @@ def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
     """Raise unless `value` is one of the options, of the same type: True is not 1."""
     options = list(allowed)
     if not any(type(value) is type(option) and value == option for option in options):
-        raise InputError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}.")
+        raise InputError(f"{name} must be one of {', '.join(map(repr, options))}, got {short_repr(value)}.")
+
+
+def check_type(name: str, value: object, allowed: Any, wanted: str, remedy: str) -> None:
+    if not isinstance(value, allowed):
+        given = repr(value)
+        given = given if len(given) < 60 and "\n" not in given else f"a {type(value).__name__}"
+        raise InputError(f"{name} must be {wanted}, got {given}; {remedy}.")
+
+
+def short_repr(value: object, most: int = 60) -> str:
+    """`repr`, cut where it is too long for a message; Python does not write out integers of thousands of digits."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "an integer of thousands of digits"
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+@contextmanager
+def doing(what: str) -> Generator[None]:
+    """An error that is raised inside, other than ours, says what driftless was doing, as a note below its traceback."""
+    try:
+        yield
+    except (InputError, Diverged, WorkerDied):
+        raise
+    except Exception as error:
+        error.add_note(f"driftless was {what}")
+        raise
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Of Python, numpy or torch."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))

@@ -6,7 +6,6 @@ import copy
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +28,7 @@ from driftless.engine.simulation import INFERENCE, Simulation, evaluation_interv
 from driftless.engine.state import State
 from driftless.engine.stragglers import Stragglers
 from driftless.engine.tree import Tree, named_leaves
-from driftless.errors import Diverged, InputError, check_choice, check_whole, unknown
+from driftless.errors import LARGEST_SEED, Diverged, InputError, check_choice, check_type, check_whole, doing, unknown
 from driftless.random import torch_stream
 
 
@@ -90,6 +89,8 @@ def simulate(
 
     Raises InputError before any work when something does not fit, Diverged when training does.
     """
+    if on_round is not None:
+        check_type("on_round", on_round, Callable, "a function of a driftless.Record", "leave it out if you need none")
     simulation, module = prepare(
         algorithm, federation, model, rounds=rounds, cohort=cohort, local=local, loss=loss, weighting=weighting,
         seed=seed, engine=as_engine(engine), dtype=dtype, evaluate_every=evaluate_every, server=server,
@@ -111,7 +112,8 @@ def simulate(
                 events += record.events
                 history.append(record.metrics)
                 if on_round is not None:
-                    on_round(record.copy())
+                    with doing(f"calling on_round after round {record.round}"):
+                        on_round(record.copy())
     except Diverged as error:
         error.history, error.events = history, events
         raise
@@ -151,7 +153,7 @@ def prepare(
     server = ServerSchedule() if server is None else server
     schedule = as_schedule(cohort)
     check_whole("rounds", rounds, 1)
-    check_whole("seed", seed, 0)
+    check_whole("seed", seed, 0, most=LARGEST_SEED)
     check_agreement(algorithm, local)
     check_choice("weighting", weighting, (None, "examples", "uniform"))
     check_choice("inference", inference, (None, *INFERENCE))
@@ -209,13 +211,6 @@ def check_types(federation: object, model: object, local: object, server: object
     check_type("local", local, LocalTraining | None, "a driftless.LocalTraining", make)
     make = "write server=driftless.ServerSchedule(warmup_rounds=10)"
     check_type("server", server, ServerSchedule | None, "a driftless.ServerSchedule", make)
-
-
-def check_type(name: str, value: object, allowed: Any, wanted: str, remedy: str) -> None:
-    if not isinstance(value, allowed):
-        given = repr(value)
-        given = given if len(given) < 60 and "\n" not in given else f"a {type(value).__name__}"
-        raise InputError(f"{name} must be {wanted}, got {given}; {remedy}.")
 
 
 def check_no_empty_client(federation: Federation) -> None:

@@ -378,7 +378,7 @@ def test_the_printed_configuration_read_back_is_the_same(tmp_path: Path, overrid
     assert read_back(resolved, tmp_path).config == resolved.config
 
 
-@given(text=st.text(st.characters(exclude_categories=["Cs"])))
+@given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
 def test_any_text_survives_the_printed_configuration(tmp_path_factory, text: str):
     resolved = combine([("a test", {"run.output": text})])
     assert read_back(resolved, tmp_path_factory.getbasetemp()).config.run.output == text
@@ -437,3 +437,10 @@ def test_the_seed_of_the_data_alone_keeps_the_partition_when_the_run_gets_anothe
     assert torch.equal(one.inputs, other.inputs)
     one, other = (build.federation_of(small(f"seed={seed}").config) for seed in (0, 1))
     assert not torch.equal(one.inputs, other.inputs)
+
+
+@pytest.mark.parametrize("key", ["run.output", "model.weights", "algorithm.name"])
+@pytest.mark.parametrize("text", ["a\0b", "a\udcffb"], ids=["a null", "half a character"])
+def test_a_text_that_no_file_can_have_as_its_name_is_refused(key: str, text: str):
+    with pytest.raises(InputError, match=f"{key} is .* write it without characters that are not text"):
+        combine([("a test", {key: text})])

@@ -91,7 +91,7 @@ def test_an_algorithm_without_server_lr_cannot_be_scaled_or_warmed_up(algorithm,
         ({"lr_scaling": "cubic", "reference_cohort": 3}, ("'cubic'", "'none', 'sqrt', 'linear'")),
         ({"warmup_rounds": 2, "warmup_from": "one"}, ("'one'", "'zero', 'base'")),
         ({"lr_scaling": "sqrt", "reference_cohort": 0}, ("reference_cohort", "at least 1", "0")),
-        ({"warmup_rounds": -1}, ("warmup_rounds", "0 (off) or more", "-1")),
+        ({"warmup_rounds": -1}, ("warmup_rounds", "at least 0", "-1")),
     ],
 )
 def test_a_schedule_that_makes_no_sense_is_refused(options: dict, parts: tuple[str, ...]):

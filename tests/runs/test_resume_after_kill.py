@@ -6,10 +6,13 @@ algorithm is cut off at a random round, and one run at every single write that i
 
 from __future__ import annotations
 
+import itertools
+import multiprocessing
 import os
 import random
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +23,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from driftless import ALGORITHMS
+from driftless.cli import main
 from driftless.config.resolution import resolve
 from driftless.runs.directory import StoredRun, is_run
 from driftless.runs.run import resume as resume_run
@@ -91,6 +95,46 @@ def test_a_killed_process_is_resumed_to_the_same_bits(tmp_path: Path, pair: list
         future.result()
         resume(tmp_path / name)
         assert_same_run(tmp_path / f"{name} whole", tmp_path / name)
+
+
+KILLS = int(os.environ.get("DRIFTLESS_KILLS", "4"))
+"""Of the next test; `make soak` takes 200."""
+
+
+def killed_after(moment: float, run: Path, settings: list[str]) -> bool:
+    """Start or continue the run in a process that is killed after so many seconds; whether it was still running."""
+    arguments = ["resume", str(run)] if is_run(run) else ["run", *words(*settings, f"output={run}")]
+    child = multiprocessing.get_context("fork").Process(target=play_quietly, args=(arguments,))
+    child.start()
+    child.join(moment)
+    child.kill()
+    child.join()
+    return child.exitcode == -signal.SIGKILL
+
+
+def play_quietly(arguments: list[str]) -> None:
+    sys.argv = ["driftless", *arguments, "--quiet"]
+    main()
+
+
+def test_a_run_killed_at_random_moments_is_resumed_to_the_same_bits(tmp_path: Path):
+    """Forked processes, which cost no imports, are killed, run after run, until there were as many kills as wanted."""
+    moments, kills = random.Random(KILLS), 0
+    for number, name in enumerate(itertools.cycle(CASES)):
+        settings = [*LONGER, "checkpoint_every=1", *CASES[name].settings, f"seed={number}"]
+        whole, run = tmp_path / f"{number} whole", tmp_path / f"{number}"
+        begin = time.monotonic()
+        start(whole, *settings)
+        seconds = time.monotonic() - begin
+        while not (run / "result.json").exists():
+            kills += killed_after(moments.uniform(0, seconds), run, settings)
+            if kills >= KILLS and is_run(run) and not (run / "result.json").exists():
+                resume(run)
+        assert_same_run(whole, run)
+        shutil.rmtree(whole)
+        shutil.rmtree(run)
+        if kills >= KILLS:
+            break
 
 
 def test_the_commands_of_the_documentation_work_as_written(tmp_path):

@@ -23,7 +23,7 @@ from driftless.config.plain import refuse_deep_or_huge
 from driftless.config.sections import AlgorithmSection, Config, Data, Model, Section
 from driftless.config.user_code import absolute_name, algorithm_class, code_hash, is_only_text
 from driftless.data import DATASETS, PARTITIONS
-from driftless.errors import InputError, unknown
+from driftless.errors import InputError, check_type, unknown
 
 SECTIONS: dict[str, type[Section]] = {name: type(field.default) for name, field in Config.model_fields.items()}
 EXTENDED = ("algorithm", "data")
@@ -75,6 +75,7 @@ def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
             del values[key], source[key]
         values |= layer
         source |= dict.fromkeys(layer, where)
+    check_characters(values, source)
     check_options(values, source)
     if "algorithm.name" in values:
         values["algorithm.name"] = absolute_name(str(values["algorithm.name"]))
@@ -143,6 +144,8 @@ def options_of(section: str, values: Values) -> Values:
         return {field.name: field.default for field in fields(algorithm_class_of(values))}  # pyright: ignore[reportArgumentType]
     if section == "data":
         name, partition = values.get("data.name", Data().name), values.get("data.partition")
+        check_type("data.name", name, str, "the name of a data set", "see driftless list datasets")
+        check_type("data.partition", partition, str | None, "the name of a partition", "see driftless list partitions")
         if name not in DATASETS:
             raise unknown("data set", str(name), DATASETS)
         if partition is not None and partition not in PARTITIONS:
@@ -173,7 +176,7 @@ def obsolete(values: Values, layer: Values) -> list[str]:
     if replaced("data.name", Data().name):
         kept = {f"data.{name}" for name in Data.model_fields} - {"data.partition"}
         gone += [key for key in values if key.startswith("data.") and key not in kept]
-    elif replaced("data.partition", None) and values.get("data.partition") in PARTITIONS:
+    elif replaced("data.partition", None) and values.get("data.partition") in list(PARTITIONS):
         kept = options_of("data", {**values, **layer})
         old = PARTITIONS[values["data.partition"]].options
         gone += [f"data.{name}" for name in old if f"data.{name}" in values and name not in kept]
@@ -266,7 +269,7 @@ def parse_value(text: str) -> Any:
         return None
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # not TOML, or too many digits or brackets
         return float(text) if NUMBER.fullmatch(text) else text
 
 
@@ -322,6 +325,13 @@ def check_key(section: str, name: str) -> None:
     if name not in allowed and section not in EXTENDED:
         refuse_other_name(f"{section}.{name}", name)
         raise unknown(f"key of section '{section}'", name, allowed)
+
+
+def check_characters(values: Values, source: Mapping[str, str]) -> None:
+    """Texts name files, and are written into files."""
+    for key, value in values.items():
+        if isinstance(value, str) and ("\0" in value or value.encode(errors="replace").decode() != value):
+            raise InputError(f"{key} is {value!r} ({source[key]}); write it without characters that are not text.")
 
 
 def check_options(values: Values, source: Mapping[str, str]) -> None:

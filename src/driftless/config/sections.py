@@ -13,6 +13,9 @@ from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
 
+MOST_RUNS = 100_000
+"""Of a comparison or a search."""
+
 
 class Section(BaseModel, extra="forbid", frozen=True, strict=True):
     """Every value is checked when the section is made; sections never change."""

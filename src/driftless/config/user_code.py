@@ -17,6 +17,8 @@ from driftless.algorithms import ALGORITHMS
 from driftless.errors import InputError, unknown
 
 Base = TypeVar("Base")
+MODULE_PREFIX = "driftless_user_"
+"""Of the names of modules made from users' files: how a traceback tells their code from ours."""
 
 
 def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
@@ -106,7 +108,7 @@ def module_of(path: Path) -> ModuleType:
 
 def execute(path: Path, source: bytes) -> ModuleType:
     """These very bytes: Python's own import would take those of a cache beside the file."""
-    module = ModuleType(f"driftless_user_{path.stem}_{abs(hash(path.resolve()))}")
+    module = ModuleType(f"{MODULE_PREFIX}{path.stem}_{abs(hash(path.resolve()))}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module  # dataclasses look their module up by name
     try:

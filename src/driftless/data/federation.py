@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 from typing import TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from driftless.data.array_checks import (
     check_pair,
 )
 from driftless.data.cohorts import as_size, number_of_clients
-from driftless.errors import InputError, check_whole
+from driftless.errors import InputError, check_type, check_whole
 from driftless.random import stream
 
 Pair: TypeAlias = tuple[Values, Values]
@@ -53,7 +54,10 @@ class Federation:
             )
         offsets.flags.writeable = False
         object.__setattr__(self, "offsets", offsets)
+        make = "make one with driftless.Federation.from_assignment(..., allow_empty=True)"
+        check_type("client_test", self.client_test, Federation | None, "a driftless.Federation", make)
         if self.client_names is not None:
+            check_type("client_names", self.client_names, Sequence, "a list of names", "give one for each client")
             object.__setattr__(self, "client_names", tuple(self.client_names))
         for what, length in (
             ("client_test", self.client_test.clients if self.client_test else None),
@@ -83,6 +87,8 @@ class Federation:
         `client_test` has the test data of each client, None for a client without. `validation` clients (a number or
         a fraction), drawn by `seed`, are held out.
         """
+        for what, value in (("clients", clients), ("client_test", () if client_test is None else client_test)):
+            check_type(what, value, Sequence, "a list with an entry for each client", "give [(inputs, targets), ...]")
         if len(clients) == 0:
             raise InputError("a federation needs at least one client, got none; give [(inputs, targets), ...].")
         own_test = None if client_test is None else cls(*_concatenate(client_test, "the test data of client"))
@@ -254,7 +260,7 @@ def hold_out(federation: Federation, clients: int | float, seed: int) -> Federat
 
 def held_out_number(clients: int | float, total: int) -> int:
     """How many of `total` clients are held out; separate from `hold_out`, so that it can be checked before any work."""
-    if not isinstance(clients, bool) and clients == 0:
+    if isinstance(clients, Real) and not isinstance(clients, bool) and clients == 0:
         return 0
     number = number_of_clients(as_size("validation", clients), total)
     if number >= total:

@@ -12,11 +12,13 @@ from driftless.data.array_checks import Ints
 from driftless.data.datasets import DATASETS, DataSource
 from driftless.data.examples import Examples
 from driftless.data.federation import Federation, held_out_number, hold_out
+from driftless.data.memory import fitting
 from driftless.data.partition import PARTITIONS, Partition, check_options
-from driftless.errors import InputError, check_whole, unknown
+from driftless.errors import LARGEST_SEED, InputError, check_type, check_whole, unknown
 from driftless.random import stream
 
 DEFAULT_CLIENTS = 100
+REMEDY = "use fewer clients or examples where the data set has such options, or a machine with more memory"
 
 
 def load(
@@ -33,10 +35,12 @@ def load(
     By default 100 clients and "iid", or one client per user ("natural") where the data have users. The further
     options are those of the data set and of the partition: `driftless list datasets` and `driftless list partitions`.
     """
+    check_type("data", name, str, "the name of a data set", "see driftless list datasets")
+    check_type("partition", partition, str | None, "the name of a partition", "see driftless list partitions")
     if name not in DATASETS:
         raise unknown("data set", str(name), DATASETS)
     source = DATASETS[name]
-    check_whole("seed", seed, 0)
+    check_whole("seed", seed, 0, most=LARGEST_SEED)
     if clients is not None:
         check_whole("clients", clients, 1)
     if source.has_clients:
@@ -47,14 +51,16 @@ def load(
             )
         _check_names(f"data set '{name}'", options, source.options)
         number = {} if clients is None else {"clients": clients}
-        federation = source.load(seed=seed, **number, **options)
+        with fitting(f"the data of '{name}'", REMEDY):
+            federation = source.load(seed=seed, **number, **options)
         assert isinstance(federation, Federation)
     else:
         partition = partition or ("natural" if "users" in source.provides else "iid")
         rule, arguments = _checked_partition(name, source, partition, clients, validation, options)
-        examples = source.load(**{key: options[key] for key in source.options if key in options})
-        assert isinstance(examples, Examples)
-        federation = _divide(name, examples, rule, arguments, seed)
+        with fitting(f"the data of '{name}'", REMEDY):
+            examples = source.load(**{key: options[key] for key in source.options if key in options})
+            assert isinstance(examples, Examples)
+            federation = _divide(name, examples, rule, arguments, seed)
     return hold_out(federation, validation, seed)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
-from driftless.errors import InputError
+from driftless.errors import InputError, is_out_of_memory
 
 
 def check_memory(needed: int, what: str, remedy: str) -> None:
@@ -13,6 +15,17 @@ def check_memory(needed: int, what: str, remedy: str) -> None:
     free = free_memory()
     if free is not None and needed > free:
         raise InputError(f"{what} need {needed / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free; {remedy}.")
+
+
+@contextmanager
+def fitting(what: str, remedy: str) -> Generator[None]:
+    """Where the bytes are not known before, running out of memory is the user's error, too."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise InputError(f"{what} do not fit into the memory ({error}); {remedy}.") from None
 
 
 def free_memory() -> int | None:

@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from driftless.data.memory import check_memory
 from driftless.engine.local import LocalTraining
 from driftless.errors import InputError
 
@@ -51,7 +52,13 @@ def examples_of(training: LocalTraining, examples: np.ndarray) -> np.ndarray:
 
 
 def check_steps(training: LocalTraining, examples: np.ndarray) -> None:
-    """Raise if dropping incomplete batches would leave a client without a step."""
+    """Raise if the minibatches of a client cannot be kept, or dropping incomplete ones leaves it without a step."""
+    width = int(examples.max()) if training.batch_size is None else training.batch_size
+    steps = max(1, training.steps or 1, (training.epochs or 1) * -(-int(examples.max()) // width))
+    check_memory(
+        8 * steps * width, f"the minibatches of a client, {steps} steps of {width} examples,",
+        "use fewer local.steps or local.epochs, or a smaller local.batch_size",
+    )  # fmt: skip
     idle = np.flatnonzero(batches_per_epoch(training, examples) == 0)
     if len(idle):
         raise InputError(

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from driftless.algorithm import Algorithm, base_server_lr
-from driftless.errors import InputError, check_choice
+from driftless.errors import InputError, check_choice, check_whole
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,8 @@ class ServerSchedule:
                 f"server.lr_scaling={self.lr_scaling!r} needs server.reference_cohort, the cohort size that server_lr "
                 "was tuned for; set it, e.g. server.reference_cohort=10."
             )
-        if self.reference_cohort is not None and self.reference_cohort < 1:
-            raise InputError(f"server.reference_cohort must be at least 1, got {self.reference_cohort}.")
-        if self.warmup_rounds < 0:
-            raise InputError(f"server.warmup_rounds must be 0 (off) or more, got {self.warmup_rounds}.")
+        check_whole("server.reference_cohort", self.reference_cohort, 1, other=None)
+        check_whole("server.warmup_rounds", self.warmup_rounds, 0)
 
     @property
     def is_constant(self) -> bool:

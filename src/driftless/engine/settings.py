@@ -22,11 +22,13 @@ from driftless.engine.check import BlockTrial, trial_batch, try_block
 from driftless.engine.minibatches import Workload
 from driftless.engine.operations import FlopCount
 from driftless.engine.single import gradient
-from driftless.errors import InputError, check_choice, check_whole
+from driftless.errors import InputError, check_choice, check_range, check_whole
 from driftless.random import torch_stream
 
 KINDS = ("auto", "block", "single")
 GIGABYTE = 2**30
+MOST_THREADS, MOST_WORKERS, MOST_MEMORY = 1024, 128, 1e6
+"""The same on every machine, so that a run can be resumed on another one."""
 ONE_BY_ONE = (nn.modules.conv._ConvNd, nn.RNNBase, nn.RNNCellBase)  # pyright: ignore[reportPrivateUsage]
 """Layers that fill a core with one client already, and whose versions under vmap are slower."""
 LARGEST_BLOCK = 64
@@ -61,11 +63,9 @@ class EngineSettings:
     def __post_init__(self) -> None:
         check_choice("engine", self.kind, KINDS)
         check_whole("block_size", self.block_size, 1, other=None)
-        check_whole("threads", self.threads, 1)
-        check_whole("workers", self.workers, 1, other="auto")
-        number = isinstance(self.memory, (int, float)) and not isinstance(self.memory, bool)
-        if not (number and 0 < self.memory < math.inf):
-            raise InputError(f"memory must be a positive number of gigabytes, got {self.memory!r}.")
+        check_whole("threads", self.threads, 1, most=MOST_THREADS)
+        check_whole("workers", self.workers, 1, most=MOST_WORKERS, other="auto")
+        check_range("memory, in gigabytes,", self.memory, 0, MOST_MEMORY, low_open=True)
         if not isinstance(self.replay, bool):
             raise InputError(f"replay must be true or false, got {self.replay!r}.")
         if isinstance(self.workers, int) and self.workers > 1 and self.threads != 1:
@@ -145,4 +145,4 @@ def number_of_workers(settings: EngineSettings, seconds_of_a_round: float, block
     can_fork = sys.platform == "linux" and not multiprocessing.current_process().daemon
     if settings.threads > 1 or seconds_of_a_round < WORTH_PROCESSES or not can_fork:
         return 1
-    return max(1, min(len(os.sched_getaffinity(0)), blocks))
+    return max(1, min(len(os.sched_getaffinity(0)), blocks, MOST_WORKERS))

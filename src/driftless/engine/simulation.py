@@ -35,7 +35,7 @@ from driftless.engine.single import SingleTrainer
 from driftless.engine.state import LastModels, State
 from driftless.engine.stragglers import Stragglers
 from driftless.engine.tree import named_leaves
-from driftless.errors import Diverged
+from driftless.errors import Diverged, doing
 
 ROUNDS_LOST_BEFORE_STOP = 3
 INFERENCE = ("cloud", "aggregate", "clients")
@@ -120,7 +120,8 @@ def play(simulation: Simulation, state: State) -> Generator[Record]:
         while state.lost < ROUNDS_LOST_BEFORE_STOP:
             if state.round >= simulation.rounds:
                 return
-            record = next_round(simulation, plan, state, executor)
+            with doing(f"computing round {state.round + 1}"):
+                record = next_round(simulation, plan, state, executor)
             check_unchanged(simulation.algorithm, algorithm)
             state = record.state
             yield record

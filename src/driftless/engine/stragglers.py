@@ -6,13 +6,15 @@ client. Only the clients' computing is modelled, not the network, in units of th
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from driftless.errors import check_range
 from driftless.random import stream
+
+LONGEST = 1e100
+"""So that a time is finite."""
 
 
 def round_time(sizes: np.ndarray, alpha: float, lambda_: float, seed: int, t: int) -> float:
@@ -29,8 +31,8 @@ class Stragglers:
     lambda_: float = 1.0
 
     def __post_init__(self) -> None:
-        check_range("run.straggler_alpha", self.alpha, 0, math.inf, high_open=True)
-        check_range("run.straggler_lambda", self.lambda_, 0, math.inf, high_open=True)
+        check_range("run.straggler_alpha", self.alpha, 0, LONGEST)
+        check_range("run.straggler_lambda", self.lambda_, 0, LONGEST)
 
     def round_time(self, sizes: np.ndarray, seed: int, t: int) -> float:
         return round_time(sizes, self.alpha, self.lambda_, seed, t)

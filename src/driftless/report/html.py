@@ -36,6 +36,8 @@ def write_report(
 def check_free(file: Path, overwrite: bool) -> None:
     if file.is_dir():
         raise InputError(f"'{file}' is a folder; give the name of a file in it, such as {file / 'report.html'}.")
+    if file.exists() and not file.is_file():
+        raise InputError(f"'{file}' is not a file that can be replaced; give the name of another one.")
     if file.exists() and not overwrite:
         raise InputError(f"'{file}' exists; give another name, or replace it: --overwrite (overwrite=True).")
 

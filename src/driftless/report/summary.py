@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from driftless.errors import InputError, check_range
 from driftless.report.curves import Curve, Floats, Run, first_reach, group
 from driftless.report.metrics import AXES, HEADLINES, METRICS, Axis, Metric
 from driftless.runs.directory import StoredRun
+from driftless.runs.files import read_json
 
 BASELINE = "fedavg"
 LAST = 10
@@ -180,7 +180,7 @@ def started_with(run: Run) -> float | None:
     own, folder = run.settings["run.target"], run.stored.path.parent.parent  # <comparison>/<algorithm>/<seed>
     if own is not None or not is_comparison(folder):
         return own
-    return json.loads((folder / COMPARISON).read_text(encoding="utf-8")).get("target")
+    return read_json(folder / COMPARISON).get("target")
 
 
 def best_baseline(curves: Iterable[Curve], headline: Metric) -> Curve | None:

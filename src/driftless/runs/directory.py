@@ -90,9 +90,14 @@ def command(name: str, directory: Path) -> str:
 
 
 def refuse_file(directory: Path) -> None:
-    in_the_way = next((path for path in (directory, *directory.parents) if path.exists() and not path.is_dir()), None)
+    in_the_way = next((path for path in (directory, *directory.parents) if is_taken(path) and not path.is_dir()), None)
     if in_the_way:
         raise InputError(f"the output '{directory}' cannot be a folder: '{in_the_way}' is a file. Choose another one.")
+
+
+def is_taken(path: Path) -> bool:
+    """Also by a link that leads nowhere."""
+    return path.exists() or path.is_symlink()
 
 
 def refuse_existing(directory: Path) -> None:

@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 import stat
-from contextlib import ExitStack
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -25,12 +26,27 @@ class Prefix(NamedTuple):
 def write_atomically(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.unlink(missing_ok=True)  # left by a killed process; of a link, only the link goes
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        with naming(path), open(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)  # on a full disk its space is needed
+        raise
     sync_folder(path.parent)
+
+
+@contextmanager
+def naming(path: Path) -> Generator[None]:
+    """The error of a failed write names the file; by itself only that of a failed open does."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def sync_folder(path: Path) -> None:
@@ -140,9 +156,10 @@ class Lines:
 
     def write(self, content: dict[str, Any]) -> None:
         line = (json.dumps(content) + "\n").encode()
-        for file in self._files:
-            file.write(line)
-            file.flush()
+        for path, file in zip(self._paths, self._files, strict=True):
+            with naming(path):
+                file.write(line)
+                file.flush()
         self._hash.update(line)
         self._length += len(line)
 

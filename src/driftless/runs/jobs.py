@@ -15,6 +15,7 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
+from driftless.config.user_errors import keep_own_traceback
 from driftless.engine.history import Record
 from driftless.errors import WorkerDied
 from driftless.runs.callbacks import Callback
@@ -211,3 +212,6 @@ def _call(job: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     except Interrupted:
         if not _shared.stopping:  # someone else ended this run: it is missing
             raise
+    except Exception as error:
+        keep_own_traceback(error)
+        raise

@@ -18,7 +18,7 @@ from driftless.config.stored import changed_code, resolve_stored
 from driftless.engine.history import Event, Record
 from driftless.engine.simulation import Simulation, play
 from driftless.engine.state import State
-from driftless.errors import Diverged, InputError, WorkerDied, check_whole
+from driftless.errors import Diverged, InputError, WorkerDied, check_whole, doing
 from driftless.runs.callbacks import Callback
 from driftless.runs.checkpoint import Checkpoints
 from driftless.runs.directory import (
@@ -223,7 +223,8 @@ class Session:
         metrics.write(row)
         for event in record.events:
             self._report(event, events)
-        reasons = [stop_reason(self.config, rows), *(callback.on_round(record) for callback in self.callbacks)]
+        with doing(f"calling the callbacks after round {record.round}"):
+            reasons = [stop_reason(self.config, rows), *(callback.on_round(record) for callback in self.callbacks)]
         return next((reason for reason in reasons if reason), None)
 
     def _report(self, event: Event, events: Lines) -> None:

@@ -24,12 +24,12 @@ from driftless.config.resolution import (
     to_toml,
     with_values,
 )
-from driftless.config.sections import Section
+from driftless.config.sections import MOST_RUNS, Section
 from driftless.config.stored import resolve_stored
 from driftless.engine.batches import check_steps
 from driftless.engine.local import check_agreement
 from driftless.engine.simulation import Simulation
-from driftless.errors import InputError, unknown
+from driftless.errors import LARGEST, InputError, unknown
 from driftless.runs.directory import PLANNED, command
 from driftless.runs.files import read_json, write_atomically, write_json
 from driftless.tune.space import Space, default_space, grid, parse_space
@@ -43,13 +43,13 @@ HELD_OUT = 0.2
 class Tune(Section, frozen=True):
     """The `[tune]` table of a configuration file."""
 
-    trials: int | None = Field(default=None, ge=1)
+    trials: int | None = Field(default=None, ge=1, le=MOST_RUNS)
     """In all, those of earlier calls included. Default: 30, of a grid every point."""
     sampler: str = "tpe"
     pruner: str = "median"
-    seeds: int = Field(default=1, ge=1)
+    seeds: int = Field(default=1, ge=1, le=MOST_RUNS)
     """Runs of each trial."""
-    last: int = Field(default=5, ge=1)
+    last: int = Field(default=5, ge=1, le=LARGEST)
     """Evaluations at the end of a run whose mean is the objective."""
     storage: str | None = None
     study: str | None = None

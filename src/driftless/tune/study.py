@@ -117,6 +117,8 @@ def storage_errors(url: str) -> Generator[None]:
         yield
     except (sqlalchemy.exc.SQLAlchemyError, ImportError, RuntimeError, optuna.exceptions.OptunaError) as error:
         reason = str(error.__cause__ or error).splitlines()[0]
+        if "disk I/O" in reason or "is full" in reason:  # the URL is not at fault
+            raise
         raise InputError(
             f"storage '{without_password(url)}' cannot be opened: {without_password(reason)}. Leave storage out, or "
             "give an SQLAlchemy URL, such as sqlite:///study.db or postgresql+psycopg://user@host/database."

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from driftless.data.federation import Federation
+from driftless.data.memory import check_memory
 from driftless.data.partition import apportion
 from driftless.errors import InputError, check_choice, check_range, check_whole
 from driftless.random import stream
@@ -37,6 +38,9 @@ def load(
     check_range("covariance", covariance, 0, 10)
     check_range("noise", noise, 0, 1000)
     check_range("heterogeneity", heterogeneity, 0, 1000)
+    # at its largest: the inputs, and a factor for each of them
+    needed = 3 * 8 * clients * dimension * examples
+    check_memory(needed, f"{clients * examples} examples", "use fewer clients or examples, or a smaller dimension")
     rng = stream(seed, "linear-regression")
     logs = unbalanced * rng.standard_normal(clients)
     sizes = apportion(np.exp(logs - logs.max()), clients * examples)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from driftless.data.federation import Federation
+from driftless.data.memory import check_memory
 from driftless.errors import check_range, check_whole
 from driftless.random import stream
 
@@ -28,6 +29,8 @@ def load(
     check_whole("dimension", dimension, 1)
     check_range("heterogeneity", heterogeneity, 0, 1000)
     check_range("condition", condition, 1, 1e12)  # beyond, the optimum is not accurate in double precision
+    # at its largest: a rotation of each client, what it is computed from, and the rows
+    check_memory(6 * 8 * clients * dimension**2, f"{clients} quadratics", "use fewer clients or a smaller dimension")
     rng = stream(seed, "quadratics")
     d = dimension
     basis = torch.linalg.qr(torch.from_numpy(rng.standard_normal((d, d)))).Q
