@@ -39,7 +39,7 @@ ALWAYS = {
 
 @share(0.08)
 @given(st.data(), st.sampled_from(sorted(FLAGS)))
-def test_any_words_are_obeyed_or_refused_with_a_message(data: st.DataObject, command: str):
+def test_any_words_are_carried_out_or_refused_with_a_message(data: st.DataObject, command: str):
     options = st.sampled_from(FLAGS[command] or ANYWHERE) | st.sampled_from(ANYWHERE)
     given = data.draw(st.lists(words | options, max_size=4))
     tiny = TINY if command in ("run", "compare", "tune") else []

@@ -16,7 +16,7 @@ from driftless.config.build import simulation_of
 from driftless.config.resolution import Config, Resolved, to_toml, with_values
 from driftless.config.stored import changed_code, resolve_stored
 from driftless.engine.history import Event, Record
-from driftless.engine.simulation import Simulation, play
+from driftless.engine.simulation import Simulation, one_run_at_a_time, play
 from driftless.engine.state import State
 from driftless.errors import Diverged, InputError, WorkerDied, check_whole, doing
 from driftless.runs.callbacks import Callback
@@ -57,6 +57,7 @@ class Interrupted(Exception):
         return f"stopped after round {self.round}; continue with: {command('resume', self.directory)}"
 
 
+@one_run_at_a_time()
 def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = ()) -> StoredRun:
     """A new run in a directory that holds none yet. All input is checked before anything is written."""
     refuse_existing(directory)
@@ -72,6 +73,7 @@ def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (
         return Session(directory, resolved.config, simulation, tuple(callbacks)).run(simulation.init(), {})
 
 
+@one_run_at_a_time()
 def resume(
     directory: Path,
     callbacks: Iterable[Callback] = (),
@@ -223,8 +225,9 @@ class Session:
         metrics.write(row)
         for event in record.events:
             self._report(event, events)
+        seen = record.copy()  # a callback that writes into it does not change the run
         with doing(f"calling the callbacks after round {record.round}"):
-            reasons = [stop_reason(self.config, rows), *(callback.on_round(record) for callback in self.callbacks)]
+            reasons = [stop_reason(self.config, rows), *(callback.on_round(seen) for callback in self.callbacks)]
         return next((reason for reason in reasons if reason), None)
 
     def _report(self, event: Event, events: Lines) -> None:
