@@ -314,8 +314,7 @@ def processes_of_jobs(parent: int) -> list[int]:
 LONG = [*words("rounds=400", "epochs=3", "batch_size=20", "checkpoint_every=4"), "seeds=1"]
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize("group", [False, True], ids=["the command alone", "all of its processes"])
+@pytest.mark.parametrize(("jobs", "group"), [("1", False), ("2", True)], ids=["one process", "all of several"])
 def test_sigterm_saves_all_runs_and_exits_as_ctrl_c_does(tmp_path: Path, jobs: str, group: bool):
     folder = tmp_path / "compared"
     with process("compare", *NAMES, *LONG, f"output={folder}", "--jobs", jobs, "--quiet") as child:

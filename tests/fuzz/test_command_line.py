@@ -49,7 +49,7 @@ def test_any_words_are_carried_out_or_refused_with_a_message(data: st.DataObject
 
 @share(0.12)
 @given(st.sampled_from(["run", "run", "run", "compare", "tune"]), tables())
-def test_settings_on_the_command_line_are_obeyed_or_refused_with_a_message(command: str, tables: Tables):
+def test_settings_on_the_command_line_are_used_or_refused_with_a_message(command: str, tables: Tables):
     given = [f"{section}.{name}={as_toml(value)}" for section, table in tables.items() for name, value in table.items()]
     given = [word for word in given if "\x00" not in word and (command != "compare" or "algorithm" not in word)]
     with empty_folder() as folder:

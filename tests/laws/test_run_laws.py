@@ -105,7 +105,7 @@ def test_every_round_of_the_laws_moves_the_model_and_stays_finite(name: str):
         assert all((a - b).norm() > 1e-3 for a, b in itertools.pairwise(models))
 
 
-@every_algorithm
+@every_kind
 def test_server_state_and_dtype_are_kept_through_a_run(name: str):
     for dtype in (torch.float32, torch.float64):
         run = trace(name, replace(UNEQUAL, dtype=dtype, rounds=2) if dtype == torch.float32 else UNEQUAL)

@@ -127,9 +127,9 @@ def test_leaf_without_texts_and_absent_files_are_explained(folder: Path):
 
 
 def test_bags_that_do_not_fit_in_memory_are_refused_before_they_are_made(folder: Path):
-    users(folder, ([1], ["a"], [day(1)]))
-    with pytest.raises(InputError, match=r"the bags of 10{15} words of 1 tweets need .* GiB are free; lower words"):
-        driftless.load("sent140", words=10**15)
+    users(folder, ([1] * 1000, ["a"] * 1000, [day(1)] * 1000))
+    with pytest.raises(InputError, match=r"the bags of 10{9} words of 1,000 tweets need .* GiB are free; lower words"):
+        driftless.load("sent140", words=10**9)
 
 
 def test_the_real_tweets_become_bags_of_each_user(real: Path):
