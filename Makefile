@@ -40,7 +40,7 @@ check: lint ## lint, and the fastest tests of every part: under a minute
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 $(FAST)
 
 test: $(VENV)/.installed-dev ## run the tests in two processes (ARGS="-k sentence" selects)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 lint: $(VENV)/.installed-dev ## check style, formatting and types
 	$(BIN)/python -m ruff check .
