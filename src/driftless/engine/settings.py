@@ -37,8 +37,8 @@ BYTES_PER_SECOND = 8e9
 """Roughly, of one core of 2020 or later: only their order of magnitude matters."""
 PASSES = 8
 """How often a step reads or writes each parameter: gradient, update, what the algorithm adds."""
-BLOCK_SECONDS = 2e-3
-"""Arithmetic of a block's step from which the fixed cost of its operations, about 0.1 ms, no longer matters."""
+BLOCK_SECONDS = 8e-3
+"""Arithmetic of a block's step from which the fixed cost of its many operations no longer matters."""
 WORTH_PROCESSES = 0.02
 """Seconds of a round from which it is spread over processes; handing it out and collecting it takes about a ms."""
 
