@@ -169,7 +169,7 @@ MEGABYTE = 2**20
         (1000, 1e9, 1e-6, 63),  # no block has more than 64: sixteen blocks
         (65, 1e9, 1e-6, 33),  # 33, 32 rather than 64, 1
         (10, 0.5, 1e-6, 1),  # one client is the least
-        (10, 100, 5e-4, 3),  # four clients are enough: four blocks
+        (10, 100, 2e-3, 3),  # four clients are enough: four blocks
         (10, 100, 1.0, 1),  # long steps: every client is a block
         (1, 100, 1e-6, 1),
     ],
