@@ -77,6 +77,8 @@ def rounds_bar(title: str, total: int, quiet: bool = False) -> Generator[Bar]:
 class ShowProgress(Callback):
     """Moves a bar with each round of a run."""
 
+    writes_nothing = True
+
     def __init__(self, bar: Bar) -> None:
         self._bar = bar
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from driftless import InputError, Record, simulate
+from driftless.config.resolution import resolve
+from driftless.runs.callbacks import Callback
+from driftless.runs.run import start
 from traps.plain import BLOCK, LOCAL, SINGLE, labels, made, run
 
 
@@ -95,6 +99,19 @@ def test_a_callback_that_writes_into_what_it_gets_does_not_change_the_run(engine
     module, federation = made(network), labels()
     expected = run(module, federation, engine, algorithm=algorithm)
     assert torch.equal(run(module, federation, engine, algorithm=algorithm, on_round=spoil), expected)
+
+
+class Spoiling(Callback):
+    def on_round(self, record: Record) -> None:
+        for value in (record.x, record.aggregate, record.state.server.x):
+            value.zero_()
+
+
+def test_a_callback_of_a_run_on_disk_does_not_change_it_either(tmp_path: Path):
+    resolved = resolve(None, ["algorithm=adabest", "data.clients=5", "cohort=2", "rounds=3", "model=logistic"])
+    alone, spoilt = (start(resolved, tmp_path / name, own) for name, own in (("a", []), ("b", [Spoiling()])))
+    columns = ("train_loss", "norm_x", "test_loss")
+    assert [[row[c] for c in columns] for row in alone.rows] == [[row[c] for c in columns] for row in spoilt.rows]
 
 
 def test_a_callback_that_raises_shows_its_own_traceback():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from driftless.config.resolution import Config
 from driftless.engine.history import Event, Record
@@ -12,6 +12,9 @@ from driftless.engine.history import Event, Record
 
 class Callback:
     """Override what you need. A callback sees a run, it cannot change it, except by ending it."""
+
+    writes_nothing: ClassVar[bool] = False
+    """True spares the copies of the server's vectors: `on_round` does not write into its record."""
 
     def on_start(self, config: Config, directory: Path | None, first_round: int) -> None:
         """Before the first round that this process plays (1, or later when a run is resumed)."""

@@ -58,6 +58,8 @@ Tick = Callable[[], object]
 class CountRounds(Callback):
     """Adds the rounds of a run to the common count, and ends the run after its round when all are to stop."""
 
+    writes_nothing = True
+
     def __init__(self, shared: Shared, tick: Tick) -> None:
         self.rounds = 0
         self._shared = shared

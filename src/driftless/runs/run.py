@@ -225,9 +225,9 @@ class Session:
         metrics.write(row)
         for event in record.events:
             self._report(event, events)
-        seen = record.copy()  # a callback that writes into it does not change the run
         with doing(f"calling the callbacks after round {record.round}"):
-            reasons = [stop_reason(self.config, rows), *(callback.on_round(seen) for callback in self.callbacks)]
+            own = (c.on_round(record if c.writes_nothing else record.copy()) for c in self.callbacks)
+            reasons = [stop_reason(self.config, rows), *own]
         return next((reason for reason in reasons if reason), None)
 
     def _report(self, event: Event, events: Lines) -> None:

@@ -41,6 +41,8 @@ class TrackerWarning(UserWarning):
 class Tracker(Callback):
     """Calls `start`, `round`, `event` and `end` until one of them fails."""
 
+    writes_nothing = True
+
     _failed = False
 
     def start(self, config: Config, directory: Path | None, first_round: int) -> None: ...

@@ -185,6 +185,8 @@ def validation(row: Mapping[str, Any], plan: Plan) -> float | None:
 class Pruning(Callback):
     """Stops a trial that is worse than the median of the others."""
 
+    writes_nothing = True
+
     def __init__(self, plan: Plan, claim: Claim) -> None:
         self._plan = plan
         self._claim = claim
