@@ -89,7 +89,7 @@ def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
 
 def check_type(name: str, value: object, allowed: Any, wanted: str, remedy: str) -> None:
     if not isinstance(value, allowed):
-        given = repr(value)
+        given = short_repr(value)
         given = given if len(given) < 60 and "\n" not in given else f"a {type(value).__name__}"
         raise InputError(f"{name} must be {wanted}, got {given}; {remedy}.")
 

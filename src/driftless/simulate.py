@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from driftless.data.federation import Federation
 from driftless.engine.augment import check_images
 from driftless.engine.batches import check_steps
 from driftless.engine.check import check_single
-from driftless.engine.flat import FlatModel
+from driftless.engine.flat import FlatModel, copy_of
 from driftless.engine.history import Event, History, Record
 from driftless.engine.local import LocalTraining, check_agreement
 from driftless.engine.losses import Loss, class_dimension, default_loss
@@ -101,8 +100,9 @@ def simulate(
         check_type("state", state, State, "the state of a run", "give result.state of the first part")
         check_state(simulation, state, rounds)
         current = state.copy()
-    original = copy.deepcopy(module)
+    original = module
     if isinstance(model, nn.Module):
+        original = copy_of(module)  # the user's own may be changed before result.module() is called
         check_single(simulation.workload, module)
     history, events = History(), [Event(0, notice) for notice in simulation.notices + simulation.decision.notices]
     try:

@@ -30,35 +30,31 @@ class Checkpointed(TwoLayers):
         return self.last(checkpoint(lambda values: self.first(values).tanh(), inputs, use_reentrant=False))
 
 
+class CheckpointedDropout(Checkpointed):
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(checkpoint(lambda values: self.drop(self.first(values).tanh()), inputs, use_reentrant=False))
+
+
 def test_activation_checkpointing():
     assert_trains_as_plain_torch(made(Checkpointed), not_in_blocks="vmap cannot lift it|differs by")
 
 
 def test_activation_checkpointing_with_dropout_drops_the_same_units_both_times():
-    class Dropped(Checkpointed):
-        def __init__(self) -> None:
-            super().__init__()
-            self.drop = nn.Dropout(0.5)
-
-        def forward(self, inputs: Tensor) -> Tensor:
-            hidden = checkpoint(lambda values: self.drop(self.first(values).tanh()), inputs, use_reentrant=False)
-            return self.last(hidden)
-
-    class Plain(Dropped):
+    class Plain(CheckpointedDropout):
         def forward(self, inputs: Tensor) -> Tensor:
             return self.last(self.drop(self.first(inputs).tanh()))
 
     options = {"rounds": 3, "cohort": 4, "local": LOCAL, "engine": SINGLE, "dtype": torch.float64}
-    one, two = (simulate("fedavg", labels(), made(kind), **options).x for kind in (Dropped, Plain))
+    one, two = (simulate("fedavg", labels(), made(kind), **options).x for kind in (CheckpointedDropout, Plain))
     torch.testing.assert_close(one, two, rtol=0, atol=1e-12)
 
 
 def test_a_dropout_that_is_used_twice_with_activation_checkpointing_is_refused():
-    class Twice(Checkpointed):
-        def __init__(self) -> None:
-            super().__init__()
-            self.drop = nn.Dropout(0.5)
-
+    class Twice(CheckpointedDropout):
         def forward(self, inputs: Tensor) -> Tensor:
             hidden = checkpoint(lambda values: self.drop(self.first(values).tanh()), inputs, use_reentrant=False)
             return self.last(self.drop(hidden))

@@ -189,9 +189,7 @@ def try_block(work: Workload) -> BlockTrial:
     if not all(same_bits(together, other) for other, _ in again):
         return BlockTrial("equal calls give different results")
     for i, count in enumerate((width, short)):
-        own = Batch(
-            stacked.inputs[i, :count].clone(), stacked.targets[i, :count].clone(), None, None if key is None else key[i]
-        )
+        own = Batch(stacked.inputs[i, :count], stacked.targets[i, :count], None, None if key is None else key[i]).copy()
         problem = compare_with_single(work, x, own, together[i], Seen(seen.loss[i], seen.correct[i]), padded=i == 1)
         if problem:
             return BlockTrial(problem)
