@@ -33,7 +33,6 @@ replay.
 
 How to turn it off. `engine.replay=false`, in Python `engine=EngineSettings(replay=False)`. Nothing else changes.
 
-Cost. One core, one step: as written 2.8 ms, replayed 0.7 ms (perceptron of 90,000 parameters, minibatch of 45, block of
-1 client); 7.3 and 3.9 ms (block of 10); 2.1 and 0.3 ms (logistic regression, minibatch of 10, block of 10). A recorded
-call takes three to four times as long as one as written, and all its results stay in memory until it ends.
+Cost. A recorded call takes longer than one as written, and all its results stay in memory until it ends. What replaying
+saves is the difference between `engine.replay=true` and `false` (benchmarks/ has rows to try it on).
 """
