@@ -9,6 +9,10 @@ from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
 from driftless.errors import Diverged, InputError
+
+# It imports the packages compare, report and tune, so that the functions of these names come after them as attributes.
+from driftless.experiments import load_run, report, run, tune
+from driftless.runs.directory import StoredRun
 from driftless.simulate import Result, simulate
 
 __version__ = "0.1.0"
@@ -32,6 +36,11 @@ __all__ = [
     "Round",
     "ServerSchedule",
     "Step",
+    "StoredRun",
     "load",
+    "load_run",
+    "report",
+    "run",
     "simulate",
+    "tune",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +19,7 @@ from driftless.data.federation import Federation
 from driftless.engine.augment import check_images
 from driftless.engine.batches import check_steps
 from driftless.engine.check import check_single
-from driftless.engine.flat import FlatModel, copy_of
+from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, History, Record
 from driftless.engine.local import LocalTraining, check_agreement
 from driftless.engine.losses import Loss, class_dimension, default_loss
@@ -47,12 +49,18 @@ class Result:
     """Clients left out and rounds lost."""
     engine: dict[str, object]
     """What the engine was, in particular what "auto" chose."""
-    _module: nn.Module = field(repr=False)
     _model: FlatModel = field(repr=False)
 
     def module(self) -> nn.Module:
         """A new module with the trained parameters: those that were evaluated."""
-        return self._model.fill(self._module, self.inference)
+        return self._model.fill(self.inference)
+
+    def save(self, file: str | PathLike[str]) -> None:
+        """Write the module's parameters and buffers, by their own names, into a safetensors file.
+
+        `load_state_dict(safetensors.torch.load_file(file))` and `model.weights=` read it.
+        """
+        Path(file).write_bytes(models.weights_content(self.module()))
 
 
 @one_run_at_a_time()
@@ -90,7 +98,7 @@ def simulate(
     """
     if on_round is not None:
         check_type("on_round", on_round, Callable, "a function of a driftless.Record", "leave it out if you need none")
-    simulation, module = prepare(
+    simulation = prepare(
         algorithm, federation, model, rounds=rounds, cohort=cohort, local=local, loss=loss, weighting=weighting,
         seed=seed, engine=as_engine(engine), dtype=dtype, evaluate_every=evaluate_every, server=server,
         inference=inference,
@@ -100,10 +108,8 @@ def simulate(
         check_type("state", state, State, "the state of a run", "give result.state of the first part")
         check_state(simulation, state, rounds)
         current = state.copy()
-    original = module
     if isinstance(model, nn.Module):
-        original = copy_of(module)  # the user's own may be changed before result.module() is called
-        check_single(simulation.workload, module)
+        check_single(simulation.workload, model)
     history, events = History(), [Event(0, notice) for notice in simulation.notices + simulation.decision.notices]
     try:
         with closing(play(simulation, current)) as records:
@@ -119,7 +125,7 @@ def simulate(
         raise
     return Result(
         history, current.server.x, simulation.inference_vector(current), current, events, simulation.resolved_engine,
-        original, simulation.model,
+        simulation.model,
     )  # fmt: skip
 
 
@@ -141,7 +147,7 @@ def prepare(
     inference: str | None,
     weights: str | None = None,
     stragglers: Stragglers | None = None,
-) -> tuple[Simulation, nn.Module]:
+) -> Simulation:
     """Check all that can be checked before any work, and put the run together.
 
     `weights`: a file with the parameters at which a model given by its name begins. `evaluate_every=None`: as often as
@@ -173,11 +179,10 @@ def prepare(
     check_fit(flat, federation, loss)
     if evaluate_every is None:
         evaluate_every = evaluation_interval(flat, federation, local, schedule, seed)
-    simulation = Simulation(
+    return Simulation(
         algorithm, federation, flat, local, schedule, loss, weighting or algorithm.weighting, seed, engine, rounds,
         evaluate_every, server, inference, stragglers or Stragglers(), notices,
     )  # fmt: skip
-    return simulation, module
 
 
 def as_algorithm(algorithm: Algorithm | str) -> Algorithm:

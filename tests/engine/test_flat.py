@@ -54,7 +54,7 @@ def test_a_module_becomes_a_vector_and_back(widths: list[int], bias: bool, seed:
     assert torch.equal(model.initial, vector(module))
     assert model.size == len(model.initial)
     x = random_vector(model.size, seed)
-    back = model.fill(module, x)
+    back = model.fill(x)
     assert torch.equal(vector(back), x)
     parameters = model.parameters(x)
     assert torch.equal(torch.cat([part.flatten() for part in parameters.values()]), x)
@@ -93,7 +93,7 @@ def test_tied_weights_are_one_part_of_the_vector_and_stay_tied():
     module = seeded(Tied)
     model = FlatModel(module, torch.float64)
     assert model.names == ("encode.weight", "again.bias")
-    back = model.fill(module, random_vector(model.size))
+    back = model.fill(random_vector(model.size))
     assert back.again.weight is back.encode.weight
     assert torch.equal(back.again.weight.flatten(), random_vector(model.size)[:8])
 

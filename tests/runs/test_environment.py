@@ -84,6 +84,8 @@ def test_the_federation_of_a_run_can_be_read_without_its_data(tmp_path: Path):
     assert stored.federation == {
         "clients": 16,
         "examples": len(federation.inputs),
+        "input_shape": [1, 8, 8],
+        "target_shape": [],
         "sizes": federation.sizes.tolist(),
         "size_quantiles": (stored.federation or {})["size_quantiles"],
         "labels": federation.label_counts().tolist(),

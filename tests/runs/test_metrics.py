@@ -106,7 +106,7 @@ def prepared(federation: Federation, module: Any, cohort: Any, algorithm: Any = 
         algorithm or FedAvg(), federation, module, rounds=10, cohort=cohort, local=None, loss=None, weighting=None,
         seed=0, engine=EngineSettings("single"), dtype=torch.float64, evaluate_every=1, server=None,
         inference=None,
-    )[0]  # fmt: skip
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("training", [["steps=3"], ["batch_size=7", "epochs=2"], ["batch_size=7", "steps=3"]])

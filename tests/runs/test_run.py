@@ -55,7 +55,7 @@ def test_a_run_leaves_its_configuration_environment_metrics_events_checkpoint_an
     start(tmp_path / "run", "algorithm=adabest", "seed=3")
     names = {path.name for path in (tmp_path / "run").iterdir()}
     expected = {"config.toml", "environment.json", "federation.json", "metrics.jsonl", "events.jsonl", "checkpoint"}
-    expected |= {"result.json"}
+    expected |= {"result.json", "fingerprint.json", "model.safetensors"}
     assert expected <= names <= expected | {"lock"}
 
 

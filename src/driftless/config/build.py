@@ -1,4 +1,4 @@
-"""From a configuration to the objects it describes."""
+"""From a configuration to the objects it describes: ours by name, the user's by FILE.py:NAME or from a script."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ from dataclasses import fields
 from typing import TypeVar
 
 import torch
+from torch import nn
 
 from driftless.algorithm import Algorithm
 from driftless.algorithms import AdaptiveClipping
 from driftless.config.sections import Config, Section
-from driftless.config.user_code import make_algorithm
+from driftless.config.user_code import is_own, made_by, make_algorithm, own_object
 from driftless.data import load
 from driftless.data.cohorts import Cohort, parse
-from driftless.data.federation import Federation
+from driftless.data.federation import Federation, hold_out
+from driftless.engine.check import check_single
 from driftless.engine.local import LocalTraining
+from driftless.engine.losses import LOSSES, Loss
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
 from driftless.engine.simulation import Simulation
 from driftless.engine.stragglers import Stragglers
-from driftless.errors import InputError, check_choice, check_whole
+from driftless.errors import InputError, check_choice, check_whole, short_repr, unknown
+from driftless.random import torch_stream
 from driftless.simulate import prepare
 
 Settings = TypeVar("Settings", LocalTraining, ServerSchedule, EngineSettings)
@@ -30,15 +34,17 @@ def simulation_of(config: Config) -> Simulation:
     """Everything is checked here, before any work."""
     check_choice("engine.dtype", config.engine.dtype, DTYPES)
     check_run(config)
-    simulation, _ = prepare(
-        algorithm_of(config),
-        federation_of(config),
-        config.model.name,
+    algorithm, federation = algorithm_of(config), federation_of(config)
+    model = model_of(config, federation)
+    simulation = prepare(
+        algorithm,
+        federation,
+        model,
         weights=config.model.weights,
         rounds=config.run.rounds,
         cohort=cohort_of(config),
         local=local_of(config),
-        loss=None,
+        loss=loss_of(config),
         weighting=config.server.weighting,
         seed=config.run.seed,
         engine=engine_of(config),
@@ -48,6 +54,8 @@ def simulation_of(config: Config) -> Simulation:
         evaluate_every=config.run.evaluate_every,
         stragglers=Stragglers(config.run.straggler_alpha, config.run.straggler_lambda),
     )
+    if isinstance(model, nn.Module):
+        check_single(simulation.workload, model)
     return simulation
 
 
@@ -81,9 +89,56 @@ def federation_of(config: Config) -> Federation:
     data = config.data
     seed = config.run.seed if data.seed is None else data.seed
     options = data.model_extra or {}
+    if is_own(data.name):
+        return own_federation(config, seed)
     return load(
         data.name, clients=data.clients, partition=data.partition, seed=seed, validation=data.validation, **options
     )
+
+
+def own_federation(config: Config, seed: int) -> Federation:
+    """The user's: a Federation, or a function that returns one."""
+    data, usage = config.data, "data=FILE.py:NAME"
+    found = own_object(data.name, usage)
+    if not isinstance(found, Federation) and callable(found):
+        clients = {} if data.clients is None else {"clients": data.clients}
+        found = made_by(data.name, found, {**clients, "seed": seed}, data.model_extra or {})
+    if not isinstance(found, Federation):
+        raise InputError(
+            f"'{data.name}' is {short_repr(found)}; {usage} needs a driftless.Federation, or a function that makes one."
+        )
+    return hold_out(found, data.validation, seed)
+
+
+def model_of(config: Config, federation: Federation) -> nn.Module | str:
+    """A name of ours, or the user's module."""
+    return own_model(config, federation) if is_own(config.model.name) else config.model.name
+
+
+def own_model(config: Config, federation: Federation) -> nn.Module:
+    """The user's module: an instance, or what a class or a function makes, given the federation if it asks for it."""
+    name, usage = config.model.name, "model=FILE.py:NAME"
+    found = own_object(name, usage)
+    if not isinstance(found, nn.Module) and callable(found):
+        with torch_stream(config.run.seed, "model"), torch.device("cpu"):  # as models.build does
+            found = made_by(name, found, {"federation": federation}, config.model.model_extra or {})
+    if not isinstance(found, nn.Module):
+        raise InputError(
+            f"'{name}' is {short_repr(found)}; {usage} needs a torch.nn.Module, or a class or function that makes one."
+        )
+    return found
+
+
+def loss_of(config: Config) -> Loss | None:
+    name = config.local.loss
+    if name is None:
+        return None
+    if not is_own(name):
+        if name not in LOSSES:
+            raise unknown("loss", name, LOSSES)
+        return LOSSES[name]
+    found = own_object(name, "loss=FILE.py:NAME")
+    return found() if isinstance(found, type) else found
 
 
 def engine_of(config: Config) -> EngineSettings:
@@ -95,7 +150,12 @@ def engine_of(config: Config) -> EngineSettings:
 
 def cohort_of(config: Config) -> Cohort:
     cohort = config.run.cohort
-    return parse(cohort) if isinstance(cohort, str) else cohort
+    if not isinstance(cohort, str):
+        return cohort
+    if not is_own(cohort):
+        return parse(cohort)
+    found = own_object(cohort, "cohort=FILE.py:NAME")
+    return found() if isinstance(found, type) else found
 
 
 def local_of(config: Config) -> LocalTraining:

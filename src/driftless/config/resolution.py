@@ -14,20 +14,38 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
 from driftless.algorithm import Algorithm
 from driftless.config.plain import refuse_deep_or_huge
 from driftless.config.sections import AlgorithmSection, Config, Data, Model, Section
-from driftless.config.user_code import absolute_name, algorithm_class, code_hash, is_only_text
+from driftless.config.user_code import (
+    Parameters,
+    absolute_name,
+    algorithm_class,
+    code_hashes,
+    is_label,
+    is_only_text,
+    is_own,
+    own_object,
+    parameters_of,
+)
 from driftless.data import DATASETS, PARTITIONS
+from driftless.data.partition import SUPPLIED as PARTITION_SUPPLIED
 from driftless.errors import InputError, check_type, unknown
 
 SECTIONS: dict[str, type[Section]] = {name: type(field.default) for name, field in Config.model_fields.items()}
-EXTENDED = ("algorithm", "data")
-"""Sections whose keys depend on what they name."""
+EXTENDED = {"algorithm": "algorithm", "data": "data set and partition", "model": "model"}
+"""Sections whose keys depend on what they name, and what that is called."""
+CODE_KEYS = (
+    "algorithm.name", "data.name", "data.partition", "model.name", "model.output", "local.loss", "local.lr",
+    "evaluate.metrics", "run.cohort",
+)  # fmt: skip
+"""Where a name may stand for code of the user."""
+SUPPLIED = {"data.name": ("clients", "seed"), "data.partition": PARTITION_SUPPLIED, "model.name": ("federation",)}
+"""Parameters of a user's factory that are filled in; all others are options of its section."""
 MAIN_KEY = {"data": "name", "model": "name", "algorithm": "name", "engine": "kind"}
 """What a section's name alone sets."""
 OTHER_NAMES = {
@@ -46,10 +64,11 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 COMMANDS = ("compare", "tune")
 """Commands with a table of their own in a file."""
 CODE = "code"
-"""A table with the checksum of the user's file that the algorithm was read from."""
+"""A table with the checksums of the user's files that code was read from."""
 
 Values = dict[str, Any]
 """Settings by their full key, such as {"local.lr": 0.1}."""
+Known = TypeVar("Known")
 
 
 @dataclass(frozen=True)
@@ -77,8 +96,7 @@ def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
         source |= dict.fromkeys(layer, where)
     check_characters(values, source)
     check_options(values, source)
-    if "algorithm.name" in values:
-        values["algorithm.name"] = absolute_name(str(values["algorithm.name"]))
+    values |= {key: absolute_name(values[key]) for key in CODE_KEYS if key in values}
     if isinstance(values.get("model.weights"), str):  # so that a run can be resumed from another folder
         values["model.weights"] = str(Path(values["model.weights"]).resolve())
     fill_in_required_training(values, source)
@@ -126,6 +144,12 @@ def algorithm_class_of(values: Values) -> type[Algorithm]:
     return algorithm_class(algorithm_name(values))
 
 
+def own_code(values: Values) -> list[str]:
+    """The names in a configuration that stand for code of the user."""
+    named = [values.get(key) for key in CODE_KEYS]
+    return [name for each in named for name in (each if isinstance(each, list) else [each]) if is_own(name)]
+
+
 def option_defaults(values: Values) -> Values:
     """The defaults of the algorithm's hyper-parameters and of the options of the data, by their full keys."""
     return {
@@ -138,21 +162,52 @@ def option_defaults(values: Values) -> Values:
 
 def options_of(section: str, values: Values) -> Values:
     """The keys that a section gets from its algorithm, or its data set and partition; MISSING: no default."""
-    if section == "algorithm" and is_only_text(algorithm_name(values)):  # those that are given
-        return {key.partition(".")[2]: MISSING for key in values if key.startswith("algorithm.")}
+    if section == "algorithm" and is_only_text(algorithm_name(values)):
+        return given_options(section, values)
     if section == "algorithm":
         return {field.name: field.default for field in fields(algorithm_class_of(values))}  # pyright: ignore[reportArgumentType]
     if section == "data":
         name, partition = values.get("data.name", Data().name), values.get("data.partition")
         check_type("data.name", name, str, "the name of a data set", "see driftless list datasets")
         check_type("data.partition", partition, str | None, "the name of a partition", "see driftless list partitions")
-        if name not in DATASETS:
-            raise unknown("data set", str(name), DATASETS)
-        if partition is not None and partition not in PARTITIONS:
-            raise unknown("partition", str(partition), PARTITIONS)
-        options = {**DATASETS[name].options, **(PARTITIONS[partition].options if partition else {})}
-        return {name: MISSING if p.default is p.empty else p.default for name, p in options.items()}
+        if is_only_text(name) or is_only_text(partition):
+            return given_options(section, values)
+        of_data = own_options("data.name", name) if is_own(name) else known("data set", name, DATASETS).options
+        if partition is None:
+            return defaults_of(of_data)
+        own = is_own(partition)
+        of_partition = (
+            own_options("data.partition", partition) if own else known("partition", partition, PARTITIONS).options
+        )
+        return defaults_of({**of_data, **of_partition})
+    if section == "model":
+        name = values.get("model.name", Model().name)
+        if is_only_text(name):
+            return given_options(section, values)
+        return defaults_of(own_options("model.name", name)) if is_own(name) else {}
     return {}
+
+
+def given_options(section: str, values: Values) -> Values:
+    """Of code that is not read now, any option may be right."""
+    return {key.partition(".")[2]: MISSING for key in values if key.startswith(f"{section}.")}
+
+
+def own_options(key: str, name: str) -> Parameters:
+    """The parameters of a user's factory, without those that are supplied; an object that is given has no options."""
+    found = None if is_label(name) else own_object(name, f"{key.removesuffix('.name')}=FILE.py:NAME")
+    return {option: p for option, p in parameters_of(found).items() if option not in SUPPLIED[key]}
+
+
+def defaults_of(parameters: Parameters) -> Values:
+    """MISSING: it must be given."""
+    return {name: MISSING if p.default is p.empty else p.default for name, p in parameters.items()}
+
+
+def known(kind: str, name: str, registry: Mapping[str, Known]) -> Known:
+    if name not in registry:
+        raise unknown(kind, name, registry)
+    return registry[name]
 
 
 def flat(config: Config) -> Values:
@@ -181,7 +236,7 @@ def obsolete(values: Values, layer: Values) -> list[str]:
         old = PARTITIONS[values["data.partition"]].options
         gone += [f"data.{name}" for name in old if f"data.{name}" in values and name not in kept]
     if replaced("model.name", Model().name):
-        gone += [key for key in values if key == "model.weights"]
+        gone += [key for key in values if key.startswith("model.") and key != "model.name"]
     for one, other in (("local.epochs", "local.steps"), ("local.steps", "local.epochs")):
         if one in layer and other in values and other not in layer:
             gone.append(other)
@@ -335,7 +390,7 @@ def check_characters(values: Values, source: Mapping[str, str]) -> None:
 
 
 def check_options(values: Values, source: Mapping[str, str]) -> None:
-    for section, what in zip(EXTENDED, ("algorithm", "data set and partition"), strict=True):
+    for section, what in EXTENDED.items():
         name = values.get(f"{section}.name", SECTIONS[section].model_fields["name"].default)
         allowed = known_keys(section, values)
         for key in values:
@@ -382,7 +437,8 @@ def to_toml(resolved: Resolved) -> str:
                 text = f"# {name} = none" if unset else f"{name} = {toml_value('none' if value is None else value)}"
                 lines.append(f"{text.ljust(40)}  # {where}")
         lines.append("")
-    code = [f"{toml_value(path)} = {toml_value(sha256)}" for path, sha256 in code_hash(algorithm_name(values)).items()]
+    hashes = code_hashes(own_code(values))
+    code = [f"{toml_value(path)} = {toml_value(sha256)}" for path, sha256 in hashes.items()]
     return "\n".join([*lines, f"[{CODE}]", *code, ""] if code else lines)
 
 

@@ -31,9 +31,13 @@ class Data(Section, extra="allow", frozen=True):
     seed: int | None = None
 
 
-class Model(Section, frozen=True):
+class Model(Section, extra="allow", frozen=True):
+    """The model; the options of a user's own factory are keys of this section."""
+
     name: str = "mlp"
     weights: str | None = None
+    output: str | None = None
+    """A function of what the model returns that gives the tensor which the loss takes: FILE.py:NAME."""
 
 
 class AlgorithmSection(Section, extra="allow", frozen=True):
@@ -43,7 +47,9 @@ class AlgorithmSection(Section, extra="allow", frozen=True):
 
 
 class Local(Section, LocalTraining, frozen=True):
-    """The fields of LocalTraining."""
+    """The fields of LocalTraining, and the loss."""
+
+    loss: str | None = None
 
 
 class Server(Section, ServerSchedule, frozen=True):

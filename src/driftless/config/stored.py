@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from driftless.config.resolution import CODE, Resolved, read_toml, resolve
-from driftless.config.user_code import code_hash, text_only
+from driftless.config.resolution import CODE, Resolved, flat, own_code, read_toml, resolve
+from driftless.config.sections import Config
+from driftless.config.user_code import code_hashes, text_only
 from driftless.errors import InputError
+
+BOOKKEEPING = ("run.output", "run.checkpoint_every")
+"""Settings that change no number of a run."""
 
 
 def read_stored(file: Path) -> Resolved:
@@ -27,8 +33,24 @@ def changed_code(file: Path) -> str:
     """In words, what is different now of the code that the configuration of a run directory names; empty: nothing."""
     code = read_toml(file).get(CODE, {})
     recorded = code if isinstance(code, dict) else {}
-    for path, now in code_hash(read_stored(file).config.algorithm.name).items():
+    for path, now in code_hashes(own_code(flat(read_stored(file).config))).items():
         then = str(recorded.get(path, "not recorded"))
         if then != now:
             return f"'{path}' is not known to be the code of the run (SHA-256 then: {then[:12]}, now: {now[:12]})"
     return ""
+
+
+def different_settings(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """The keys of the settings by which two runs, or searches, are not the same.
+
+    The engine changes no result beyond rounding, so it does not make another run; its precision does. A setting that
+    one of them does not have, because its version of driftless had none, has its default there.
+    """
+    defaults = flat(Config())
+    return [
+        key
+        for key in {**there, **here}
+        if (key == "engine.dtype" or not key.startswith("engine."))
+        and key not in BOOKKEEPING
+        and there.get(key, defaults.get(key)) != here.get(key, defaults.get(key))
+    ]

@@ -143,6 +143,12 @@ class Federation:
         sizes.flags.writeable = False
         return sizes
 
+    @cached_property
+    def fingerprint(self) -> str:
+        import hashlib
+
+        return hashlib.sha256(self.inputs.numpy().tobytes() + self.targets.numpy().tobytes()).hexdigest()
+
     @property
     def input_shape(self) -> tuple[int, ...]:
         return tuple(self.inputs.shape[1:])

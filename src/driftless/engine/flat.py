@@ -30,6 +30,7 @@ class FlatModel:
 
     def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
         refuse_batch_statistics(module)
+        self._original = copy_of(module)  # the user may change the module later
         self._module = in_dtype(copy_of(module), dtype).train()
         refuse_shared_memory(module)
         self._dropouts = with_keyed_dropout(self._module)
@@ -76,14 +77,18 @@ class FlatModel:
     def kinds_of_layers(self) -> set[type[nn.Module]]:
         return {type(part) for part in self._module.modules()}
 
-    def fill(self, module: nn.Module, x: Tensor) -> nn.Module:
+    def fill(self, x: Tensor) -> nn.Module:
         """A copy of the user's module with the vector's values."""
-        result = in_dtype(copy_of(module), x.dtype)
+        result = in_dtype(copy_of(self._original), x.dtype)
         own = dict(result.named_parameters())
         with torch.no_grad():
             for name, values in self.parameters(x).items():
                 own[name].copy_(values)
         return result
+
+    def constants(self) -> Parameters:
+        """What is neither trained nor sent: parameters that require no gradient, and buffers."""
+        return {name: value for name, value in self._original.state_dict().items() if name not in self._places}
 
 
 def copy_of(module: nn.Module) -> nn.Module:

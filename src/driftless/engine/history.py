@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple, overload
 
 import torch
+from torch import nn
 
 from driftless.algorithm import Server, Vector
 from driftless.engine.state import State
@@ -38,6 +39,8 @@ class Record(NamedTuple):
     """Clients left out and rounds lost."""
     state: State
     """Everything that the next round needs."""
+    module: Callable[[], nn.Module]
+    """Makes a new module with the parameters after the round: those that are evaluated."""
 
     def copy(self) -> Record:
         """With vectors of its own: who gets it may write into them."""

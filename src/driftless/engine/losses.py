@@ -32,6 +32,9 @@ def half_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     )
 
 
+LOSSES: dict[str, Loss] = {"cross-entropy": cross_entropy, "half-squared-error": half_squared_error}
+
+
 def default_loss(targets: Tensor) -> Loss:
     """Cross-entropy for labels (integers), half the squared error for numbers."""
     return half_squared_error if targets.is_floating_point() else cross_entropy

@@ -9,10 +9,11 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
+from torch import nn
 
 from driftless.algorithm import Algorithm, Facts, Server, Vector
 from driftless.data.cohorts import Schedule
@@ -101,6 +102,10 @@ class Simulation:
             return state.models.mean()
         return state.aggregate if self.inference == "aggregate" else state.server.x
 
+    def module(self, state: State) -> nn.Module:
+        """A copy of the user's module with the parameters that are evaluated."""
+        return self.model.fill(self.inference_vector(state))
+
     def is_evaluated(self, t: int) -> bool:
         return bool(self.evaluate_every) and (t % self.evaluate_every == 0 or t == self.rounds)
 
@@ -159,7 +164,8 @@ def next_round(simulation: Simulation, plan: RoundPlan, state: State, executor: 
     # What is not a finite number is left out, like what was not measured: JSON has no infinity.
     row = {name: value for name, value in row.items() if math.isfinite(value)}
     events = tuple(events_of(t, result))
-    return Record(t, state.server.x, state.aggregate, state.server, row, tuple(cohort.tolist()), events, state)
+    module = partial(simulation.module, state)
+    return Record(t, state.server.x, state.aggregate, state.server, row, tuple(cohort.tolist()), events, state, module)
 
 
 def accepted(state: State, result: RoundResult, executor: Executor, t: int) -> State:

@@ -19,6 +19,7 @@ from driftless.models.resnet import resnet_18, resnet_20
 from driftless.models.task import Task
 from driftless.models.vit import vit_b16
 from driftless.models.weights import load_weights as load_weights
+from driftless.models.weights import weights_content as weights_content
 from driftless.random import torch_stream
 
 MODELS: dict[str, Callable[[Task], nn.Module]] = {

@@ -43,6 +43,12 @@ def load_weights(module: nn.Module, file: str | PathLike[str]) -> tuple[str, ...
     return tuple(notices)
 
 
+def weights_content(module: nn.Module) -> bytes:
+    """All parameters and buffers by their names, as the content of a safetensors file."""
+    # Copies: safetensors refuses tensors that share memory, such as tied weights.
+    return safetensors.torch.save({name: value.contiguous().clone() for name, value in module.state_dict().items()})
+
+
 def _read(path: Path) -> dict[str, Tensor]:
     try:
         return safetensors.torch.load_file(path)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from driftless.algorithms import ALGORITHMS
 from driftless.config.resolution import CODE, SECTIONS, flat, read_toml
 from driftless.config.sections import Config
+from driftless.config.stored import BOOKKEEPING
 from driftless.data import DATASETS, PARTITIONS
 from driftless.errors import InputError
 from driftless.report.metrics import short
@@ -25,7 +26,6 @@ NEEDED = {
 }  # fmt: skip
 """What is used as more than a text, with its type."""
 SEEDS = ("run.seed", "data.seed")
-BOOKKEEPING = ("run.output", "run.checkpoint_every")
 ALGORITHM = "algorithm."
 
 

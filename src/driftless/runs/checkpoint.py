@@ -146,7 +146,7 @@ class Checkpoints:
 
     def _read_state(self, manifest: dict[str, Any], initial: State, repaired: list[str]) -> State:
         state = initial.copy()
-        tensors = self._read(Segment(**manifest["server"]))
+        tensors = self.read(Segment(**manifest["server"]))
         state = filled(state, tensors)
         state = replace(state, round=manifest["round"], lost=manifest["lost"])
         for name, store in stores_of(state).items():
@@ -159,17 +159,17 @@ class Checkpoints:
 
     def _read_rows(self, segment: Segment, repaired: list[str]) -> dict[str, Tensor]:
         try:
-            return self._read(segment)
+            return self.read(segment)
         except Damaged as problem:
             copy = copy_of(self.folder / segment.name)
             if not copy.exists():  # saved by a version of driftless that made none
                 raise
-            rows = self._read(replace(segment, name=copy.name))
+            rows = self.read(replace(segment, name=copy.name))
             write_atomically(self.folder / segment.name, copy.read_bytes())
             repaired.append(f"{problem}; it is put back from its copy")
             return rows
 
-    def _read(self, segment: Segment) -> dict[str, Tensor]:
+    def read(self, segment: Segment) -> dict[str, Tensor]:
         try:
             content = read_bytes(self.folder / segment.name)
         except FileNotFoundError:
@@ -213,6 +213,16 @@ def read_manifest(path: Path) -> dict[str, Any]:
     if not whole:
         raise Damaged("the manifest's checksum does not hold")
     return json.loads(body)
+
+
+def newest_server(folder: Path) -> dict[str, Tensor]:
+    """The server's tensors in the newest whole checkpoint; for looking at, without the rest of the state."""
+    for path in sorted(folder.glob("manifest-*.json"), reverse=True):
+        try:
+            return Checkpoints(folder).read(Segment(**read_manifest(path)["server"]))
+        except Damaged:
+            continue
+    raise InputError(f"there is no whole checkpoint in '{folder}'; the run has not saved one yet.")
 
 
 def stores_of(state: State) -> dict[str, ClientStore]:

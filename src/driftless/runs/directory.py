@@ -1,8 +1,9 @@
 """Run directories: their names, and what is in them, for report, compare and tune.
 
 A run directory holds `config.toml` (every setting and its source), `environment.json`, `federation.json` (how the data
-were divided), `metrics.jsonl` (one line a round), `events.jsonl`, `checkpoint/`, and, when the run has ended,
-`result.json`. In a comparison `planned.toml` has the settings of a run that may not have begun.
+were divided), `fingerprint.json` (checksums of data, model and code), `metrics.jsonl` (one line a round),
+`events.jsonl`, `checkpoint/`, and, when the run has ended, `model.safetensors` and `result.json`. In a comparison
+`planned.toml` has the settings of a run that may not have begun.
 """
 
 from __future__ import annotations
@@ -15,15 +16,26 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor, nn
+
+from driftless import models
+from driftless.config.build import federation_of, own_model
+from driftless.config.resolution import flat, own_code
 from driftless.config.sections import Config
-from driftless.config.stored import read_stored
+from driftless.config.stored import read_stored, resolve_stored
+from driftless.config.user_code import is_label, is_own
+from driftless.engine.flat import copy_of
+from driftless.engine.history import History
 from driftless.errors import InputError
+from driftless.runs.checkpoint import newest_server
 from driftless.runs.files import read_json, read_lines
+from driftless.runs.fingerprint import FINGERPRINT
 from driftless.runs.lock import LOCK, locked
 
 CONFIG, ENVIRONMENT, FEDERATION, METRICS = "config.toml", "environment.json", "federation.json", "metrics.jsonl"
 EVENTS, RESULT, CHECKPOINT, PLANNED = "events.jsonl", "result.json", "checkpoint", "planned.toml"
-RESERVED = (CONFIG, ENVIRONMENT, FEDERATION, METRICS, EVENTS, RESULT)
+WEIGHTS = "model.safetensors"
+RESERVED = (CONFIG, ENVIRONMENT, FEDERATION, FINGERPRINT, METRICS, EVENTS, RESULT, WEIGHTS)
 """Files of a run that a user's own files must not be overwritten by."""
 
 
@@ -62,6 +74,44 @@ class StoredRun:
         """None while the run has not ended."""
         return read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
 
+    @cached_property
+    def history(self) -> History:
+        """The metrics as a table: `history["test_accuracy"]` is a column, `history[-1]` the last row."""
+        history = History()
+        for row in self.rows:
+            history.append(row)
+        return history
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """What the server has in the newest checkpoint, by the names of its fields: "server.x", "server.h", ..."""
+        return newest_server(self.path / CHECKPOINT)
+
+    def module(self, module: nn.Module | None = None) -> nn.Module:
+        """A new module with the parameters that were evaluated last.
+
+        A model that was given in Python is not known here: give a module like it.
+        """
+        file = self.path / WEIGHTS
+        if not file.exists():
+            raise InputError(f"the run in '{self.path}' has not ended, so there is no {WEIGHTS}; resume it first.")
+        filled = self._empty_module() if module is None else copy_of(module)
+        models.load_weights(filled, file)
+        return filled
+
+    def _empty_module(self) -> nn.Module:
+        config, federation = resolve_stored(self.path / CONFIG).config, self.federation or {}
+        if is_label(config.model.name):
+            raise InputError(
+                f"the model of the run in '{self.path}' was given in Python; give a module like it: module(Net())."
+            )
+        if is_own(config.model.name):
+            return own_model(config, federation_of(config))
+        if "input_shape" not in federation:
+            raise InputError(f"the run in '{self.path}' did not record the shape of its inputs; give the module.")
+        shapes = tuple(federation["input_shape"]), tuple(federation["target_shape"])
+        return models.build(config.model.name, shapes[0], federation["classes"], config.run.seed, shapes[1])
+
     @property
     def seed(self) -> int:
         return self.config.run.seed
@@ -87,6 +137,13 @@ def find_runs(paths: Iterable[Path]) -> list[StoredRun]:
 def command(name: str, directory: Path) -> str:
     """A command as one would type it."""
     return f"driftless {name} {shlex.quote(str(directory))}"
+
+
+def how_to_continue(directory: Path) -> str:
+    """The command that resumes; a script whose objects no file has must be run again."""
+    if any(map(is_label, own_code(flat(read_stored(directory / CONFIG).config)))):
+        return "the same script, run again"
+    return command("resume", directory)
 
 
 def refuse_file(directory: Path) -> None:

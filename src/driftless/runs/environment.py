@@ -89,6 +89,8 @@ def federation_summary(federation: Federation) -> dict[str, Any]:
     return {
         "clients": federation.clients,
         "examples": len(federation.inputs),
+        "input_shape": list(federation.input_shape),
+        "target_shape": list(federation.target_shape),
         "sizes": sizes[:MOST_SIZES].tolist(),
         "size_quantiles": {f"{q:g}": float(np.quantile(sizes, q)) for q in QUANTILES},
         "labels": None if classes is None else [label_counts(federation.client(i)[1], classes) for i in first],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -15,6 +16,9 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from driftless.config.user_code import in_script
 from driftless.config.user_errors import keep_own_traceback
 from driftless.engine.history import Record
 from driftless.errors import WorkerDied
@@ -109,7 +113,7 @@ def run_jobs(
     job: Callable[..., None], arguments: Sequence[tuple[Any, ...]], jobs: int | None, shared: Shared, tick: Tick
 ) -> None:
     """Call `job(shared, tick, *each)` for each of the arguments, `jobs` at a time: a single one in this process."""
-    number = min(jobs or os.cpu_count() or 1, len(arguments))
+    number = min(jobs or os.cpu_count() or 1, len(arguments)) if start_method() else 1
     try:
         with sigterm_as_interrupt():
             if number > 1:
@@ -122,10 +126,20 @@ def run_jobs(
     tick()
 
 
+def start_method() -> str | None:
+    """How processes are started; None if they cannot be.
+
+    Forked ones have the objects of a user's script. Spawned ones do not, and would run the script itself again.
+    """
+    if not in_script():
+        return "spawn"
+    return "fork" if sys.platform == "linux" else None
+
+
 def _in_processes(
     job: Callable[..., None], arguments: Sequence[tuple[Any, ...]], number: int, shared: Shared, tick: Tick
 ) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context(start_method())
     others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(number, context, _start_process, (shared,)) as pool:
         with interrupts_blocked():
@@ -194,6 +208,7 @@ _shared: Shared | None = None  # of this process, if it was started by _in_proce
 def _start_process(shared: Shared) -> None:
     global _shared
     _shared = shared
+    torch.set_num_threads(1)  # threads of the process that this one was forked from are not here
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # between runs; during one it ends the run
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -12,9 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
+from driftless import models
 from driftless.config.build import simulation_of
-from driftless.config.resolution import Config, Resolved, to_toml, with_values
-from driftless.config.stored import changed_code, resolve_stored
+from driftless.config.resolution import Config, Resolved, flat, to_toml, with_values
+from driftless.config.stored import changed_code, different_settings, resolve_stored
 from driftless.engine.history import Event, Record
 from driftless.engine.simulation import Simulation, one_run_at_a_time, play
 from driftless.engine.state import State
@@ -30,13 +33,16 @@ from driftless.runs.directory import (
     METRICS,
     PLANNED,
     RESULT,
+    WEIGHTS,
     StoredRun,
     command,
+    how_to_continue,
     is_run,
     refuse_existing,
 )
 from driftless.runs.environment import ENGINE, differences, environment, federation_summary
 from driftless.runs.files import Lines, read_lines, refuse_link, write_atomically, write_json
+from driftless.runs.fingerprint import FINGERPRINT, check_same, fingerprints
 from driftless.runs.lock import locked
 
 Row = dict[str, Any]
@@ -54,7 +60,7 @@ class Interrupted(Exception):
         self.round = round
 
     def __str__(self) -> str:
-        return f"stopped after round {self.round}; continue with: {command('resume', self.directory)}"
+        return f"stopped after round {self.round}; continue with: {how_to_continue(self.directory)}"
 
 
 @one_run_at_a_time()
@@ -68,6 +74,7 @@ def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (
         refuse_existing(directory)
         write_json(directory / ENVIRONMENT, environment(resolved.config.engine.threads))
         write_json(directory / FEDERATION, federation_summary(simulation.federation), indent=None)
+        write_json(directory / FINGERPRINT, fingerprints(simulation))
         write_atomically(directory / METRICS, b"")
         write_atomically(directory / CONFIG, to_toml(resolved).encode())
         return Session(directory, resolved.config, simulation, tuple(callbacks)).run(simulation.init(), {})
@@ -97,7 +104,9 @@ def resume(
         refuse_other_engine(directory, recorded)
         changed = differences(recorded) + tuple(filter(None, [changed_code(directory / CONFIG)]))
         config = with_workers(resolve_stored(directory / CONFIG, trust).config, workers)
-        simulation = simulation_of(without_weights(directory, config))
+        used = without_weights(directory, config)
+        simulation = simulation_of(used)
+        check_same(directory, simulation, without=() if used == config else ("x0",))
         simulation = replace(simulation, notices=simulation.notices + changed)
         session = Session(directory, config, simulation, tuple(callbacks))
         for difference in changed:
@@ -118,6 +127,17 @@ def start_or_resume(
         return start(resolved or resolve_stored(directory / PLANNED, trust), directory, callbacks)
     stored = StoredRun(directory)
     return stored if stored.result is not None else resume(directory, callbacks, trust=trust)
+
+
+def check_same_run(directory: Path, resolved: Resolved) -> None:
+    """Raise, naming the difference, unless the run of the directory has these settings, data, model and code."""
+    there, here = flat(StoredRun(directory).config), flat(resolved.config)
+    for key in different_settings(there, here):
+        raise InputError(
+            f"'{directory}' holds a run with other settings: {key} is {there.get(key, 'not set')} there and "
+            f"{here.get(key, 'not set')} here. Choose another output, or the same settings."
+        )
+    check_same(directory, simulation_of(resolved.config))
 
 
 def refuse_other_engine(directory: Path, recorded: dict[str, Any]) -> None:
@@ -164,6 +184,7 @@ class Session:
     def run(self, state: State, lines: Mapping[str, bytes]) -> StoredRun:
         """Play from `state` to the end; the metrics files hold again the `lines` of when it was saved."""
         refuse_link(self.checkpoints.folder)
+        self._state = state
         with self._open(METRICS, lines) as metrics, self._open(EVENTS, lines) as events:
             rows: list[Row] = read_lines(self.directory / METRICS)
             for callback in self.callbacks:
@@ -177,13 +198,17 @@ class Session:
             except Diverged as error:
                 status, reason = "diverged", str(error)
             except WorkerDied as error:
-                raise WorkerDied(f"{error}\nContinue with: {command('resume', self.directory)}") from error
+                raise WorkerDied(f"{error}\nContinue with: {how_to_continue(self.directory)}") from error
         self._refuse_moved()
         result = result_of(status, reason, rows)
+        write_atomically(self.directory / WEIGHTS, models.weights_content(self._module()))
         write_json(self.directory / RESULT, result)
         for callback in self.callbacks:
             callback.on_end(result)
         return StoredRun(self.directory)
+
+    def _module(self) -> nn.Module:
+        return self.simulation.module(self._state)
 
     def _refuse_moved(self) -> None:
         if place_of(self.directory) != self._place:
@@ -210,6 +235,7 @@ class Session:
                 t = record.round
                 stopping = interrupted()  # asked once, so that whatever ends the run has been saved
                 last = t == rounds or reason is not None or stopping
+                self._state = record.state
                 if last or (every and t % every == 0):
                     self.checkpoints.save(record.state, {METRICS: metrics.sync(), EVENTS: events.sync()})
                 if reason is not None:
@@ -314,7 +340,7 @@ def interrupts(directory: Path) -> Generator[Callable[[], bool]]:
         yield lambda: bool(seen)
     except KeyboardInterrupt:
         again = "the rounds since the last checkpoint were not saved and are played again by"
-        raise KeyboardInterrupt(f"stopped at once; {again}: {command('resume', directory)}") from None
+        raise KeyboardInterrupt(f"stopped at once; {again}: {how_to_continue(directory)}") from None
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -6,14 +6,14 @@ import json
 import math
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from driftless.config.build import algorithm_of, local_of, simulation_of
+from driftless.config.build import algorithm_of, federation_of, local_of, simulation_of
 from driftless.config.command import command_options
 from driftless.config.resolution import (
     Config,
@@ -25,7 +25,8 @@ from driftless.config.resolution import (
     with_values,
 )
 from driftless.config.sections import MOST_RUNS, Section
-from driftless.config.stored import resolve_stored
+from driftless.config.stored import different_settings, resolve_stored
+from driftless.config.user_code import is_own
 from driftless.engine.batches import check_steps
 from driftless.engine.local import check_agreement
 from driftless.engine.simulation import Simulation
@@ -38,6 +39,8 @@ STUDY, CLAIM = "study.json", ".claim"
 SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("median", "none")
 DEFAULT_TRIALS = 30
 HELD_OUT = 0.2
+DEFAULTS = {"engine.workers": 1, "run.evaluate_every": 1}
+"""One process each: several trials side by side are faster than one trial in several processes."""
 
 
 class Tune(Section, frozen=True):
@@ -98,19 +101,18 @@ class Plan:
 
 def plan(file: Path | None, overrides: Iterable[str]) -> Plan:
     """Resolve and check the search before anything runs; `trials=20` and `space.local.lr=[0.1,0.2]` are overrides."""
-    require_optuna()
     options, from_file, run_overrides = command_options(Tune, "tune", file, overrides)
+    given = parse_overrides(run_overrides, from_file)
+    base = combine([("the search", DEFAULTS), (str(file), from_file), ("command line", given)])
+    return plan_search(base, options, file.stem.removeprefix("tune-") if file else "")
+
+
+def plan_search(base: Resolved, options: Tune, title: str = "") -> Plan:
+    """The search from these settings; `title` names it, default its data and algorithm."""
+    require_optuna()
     for name, given, allowed in (("sampler", options.sampler, SAMPLERS), ("pruner", options.pruner, PRUNERS)):
         if given not in allowed:
             raise unknown(name, given, allowed)
-    # One process each: several trials side by side are faster than one trial in several processes.
-    base = combine(
-        [
-            ("the search", {"engine.workers": 1, "run.evaluate_every": 1}),
-            (str(file), from_file),
-            ("command line", parse_overrides(run_overrides, from_file)),
-        ]
-    )
     output = base.config.run.output
     base = with_values(base, {"run.output": None}, "the search")
     check_stopping(base.config)
@@ -120,11 +122,7 @@ def plan(file: Path | None, overrides: Iterable[str]) -> Plan:
     space = parse_space(options.space, settings) if options.space else default_space(settings)
     check_ends(base, space, simulation)
     objective = "validation_loss" if simulation.federation.classes is None else "validation_accuracy"
-    title = (
-        file.stem.removeprefix("tune-")
-        if file
-        else f"{base.config.data.name}-{base.config.algorithm.name.rpartition(':')[2]}"
-    )
+    title = title or "-".join(name.rpartition(":")[2] for name in (base.config.data.name, base.config.algorithm.name))
     trials, more = number_of_trials(options, space)
     return Plan(base, space, options, trials, objective, title, tuple(notes + more), output)
 
@@ -148,7 +146,8 @@ def check_stopping(config: Config) -> None:
 
 
 def hold_out(base: Resolved) -> tuple[Resolved, list[str]]:
-    if base.config.data.validation:
+    data = base.config.data
+    if data.validation or (is_own(data.name) and federation_of(base.config).validation is not None):
         return base, []
     note = (
         f"no clients were held out: {HELD_OUT:.0%} of them are now, to judge the trials on. "
@@ -195,21 +194,6 @@ def identity(plan: Plan) -> dict[str, Any]:
     options = plan.options.model_dump(exclude={"trials", "storage", "study", "space"})
     space = {f"space.{key}": dim.as_toml() for key, dim in plan.space.items()}
     return json.loads(json.dumps({**flat(plan.base.config), **{f"tune.{k}": v for k, v in options.items()}, **space}))
-
-
-def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """The keys in which two searches differ.
-
-    The engine changes no result beyond rounding, so it does not make another search; its precision does. A setting that
-    one of them does not have, because its version of driftless had none, has its default there.
-    """
-    defaults = flat(Config())
-    return [
-        key
-        for key in {**there, **here}
-        if (key == "engine.dtype" or not key.startswith("engine."))
-        and there.get(key, defaults.get(key)) != here.get(key, defaults.get(key))
-    ]
 
 
 def write_plan(plan: Plan, folder: Path) -> None:
@@ -261,7 +245,7 @@ def refuse_other(stored: Plan, plan: Plan, folder: Path) -> None:
     there, here = identity(stored), identity(plan)
     there["tune.storage"], here["tune.storage"] = (without_password(p.options.storage or "") for p in (stored, plan))
     there["tune.study"], here["tune.study"] = stored.name, plan.options.study or stored.name
-    different = differences(there, here)
+    different = different_settings(there, here)
     if different:
         key = different[0]
         raise InputError(

@@ -98,6 +98,20 @@ def default_space(settings: Values) -> Space:
     return parse_space(table, settings)
 
 
+def table_of(space: Mapping[str, Any] | None) -> dict[str, Any]:
+    """As in a TOML file, from Python: a tuple is a range (low, high) or (low, high, "log"), a list stays a list."""
+    table: dict[str, Any] = {}
+    for key, value in (space or {}).items():
+        if isinstance(value, tuple):
+            if len(value) not in (2, 3) or value[2:] not in ((), ("log",)):
+                raise InputError(
+                    f'space[{key!r}] is {value!r}; a range is (low, high) or (low, high, "log"), values are a list.'
+                )
+            value = {"low": value[0], "high": value[1], "log": len(value) == 3}
+        table[key] = value
+    return table
+
+
 def parse_space(table: Mapping[str, Any], settings: Values) -> Space:
     """Keys are those of the configuration, short ones too; `settings` has the algorithm."""
     space: Space = {}

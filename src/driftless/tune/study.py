@@ -23,10 +23,11 @@ from optuna.samplers import BaseSampler, GridSampler, RandomSampler, TPESampler
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from driftless.config.stored import different_settings
 from driftless.errors import InputError
 from driftless.random import key63
 from driftless.runs.lock import exclusive, try_lock
-from driftless.tune.plan import CLAIM, Plan, differences, identity, without_password
+from driftless.tune.plan import CLAIM, Plan, identity, without_password
 from driftless.tune.space import Choices, Dimension, Value, grid
 
 DATABASE = "study.db"
@@ -73,7 +74,7 @@ def open_study(plan: Plan, folder: Path) -> optuna.Study:
         stored, own = study.user_attrs.get("search"), identity(plan)
         if stored is None and not study.get_trials(deepcopy=False):
             study.set_user_attr("search", own)
-        elif stored is None or differences(stored, own):
+        elif stored is None or different_settings(stored, own):
             raise InputError(
                 f"study '{plan.name}' in {without_password(url)} belongs to another search; "
                 "give yours another name with study=NAME."

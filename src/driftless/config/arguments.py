@@ -1,0 +1,134 @@
+"""The arguments of `driftless.run` as a configuration; what no text can describe stays an object with a label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, TypedDict
+
+import torch
+
+from driftless.algorithm import Algorithm
+from driftless.algorithms import ALGORITHMS, AdaptiveClipping
+from driftless.config.build import DTYPES
+from driftless.config.resolution import Resolved, Values, combine
+from driftless.config.user_code import PYTHON, using
+from driftless.data.cohorts import Cohort
+from driftless.engine.local import LocalTraining
+from driftless.engine.losses import Loss
+from driftless.engine.server_lr import ServerSchedule
+from driftless.engine.settings import EngineSettings
+from driftless.errors import InputError, check_choice, unknown
+from driftless.simulate import as_algorithm, as_engine, check_types
+
+SOURCE = "Python"
+"""Where the values came from."""
+PLAIN = (bool, int, float, str)
+
+
+class Arguments(TypedDict, total=False):
+    """What `run`, `compare` and `tune` take besides algorithm, federation and model: as `simulate` does."""
+
+    rounds: int
+    cohort: Cohort
+    local: LocalTraining | None
+    loss: Loss | None
+    weighting: str | None
+    seed: int
+    engine: str | EngineSettings
+    dtype: torch.dtype
+    evaluate_every: int | None
+    server: ServerSchedule | None
+    inference: str | None
+    device: str
+    checkpoint_every: int
+    target: float | None
+    stop_at_target: bool
+    patience: int | None
+
+
+RUN_KEYS = ("rounds", "seed", "evaluate_every", "checkpoint_every", "target", "stop_at_target", "patience")
+
+
+class Described:
+    """A configuration in the making, and the objects in it by their labels."""
+
+    def __init__(self) -> None:
+        self.values: Values = {}
+        self.objects: dict[str, Any] = {}
+
+    def set(self, key: str, value: Any, label: str = "") -> None:
+        """A plain value as it is; anything else becomes a label, its own name if it has one."""
+        if value is None or isinstance(value, PLAIN) or is_plain_list(value):
+            self.values[key] = value
+            return
+        name = f"{PYTHON}{label or getattr(value, '__name__', type(value).__name__)}"
+        free, number = name, 2
+        while self.objects.setdefault(free, value) is not value:
+            free, number = f"{name}-{number}", number + 1
+        self.values[key] = free
+
+    def resolved(self) -> Resolved:
+        with using(self.objects):
+            return combine([(SOURCE, self.values)])
+
+
+def is_plain_list(value: object) -> bool:
+    """Numbers, or lists of them: cohorts, learning rates."""
+    if not isinstance(value, (list, tuple)):
+        return False
+    return all(isinstance(each, PLAIN) or is_plain_list(each) for each in value)
+
+
+def described(
+    algorithm: Algorithm | str, federation: object, model: object, arguments: Mapping[str, Any], label: str = ""
+) -> Described:
+    """`label`: the name of the algorithm in a comparison."""
+    for name in arguments:
+        if name not in Arguments.__annotations__:
+            raise unknown("argument", name, Arguments.__annotations__)
+    check_types(federation, model, arguments.get("local"), arguments.get("server"))
+    if "rounds" not in arguments or "cohort" not in arguments:
+        missing = "rounds" if "rounds" not in arguments else "cohort"
+        raise InputError(f"{missing} is missing; give it, for example rounds=100, cohort=10.")
+    result = Described()
+    describe_algorithm(result, as_algorithm(algorithm), arguments, label)
+    result.set("data.name", federation, getattr(federation, "name", ""))
+    result.set("model.name", model, type(model).__name__)
+    result.set("local.loss", arguments.get("loss"))
+    result.set("run.cohort", arguments["cohort"])
+    describe_settings(result, "local", arguments.get("local"))
+    describe_settings(result, "server", arguments.get("server"))
+    describe_settings(result, "engine", as_engine(arguments.get("engine", "auto")))
+    for name in ("weighting", "inference"):
+        result.set(f"server.{name}", arguments.get(name))
+    dtype = arguments.get("dtype", torch.float32)
+    check_choice("dtype", dtype, tuple(DTYPES.values()))
+    result.set("engine.dtype", next(name for name, each in DTYPES.items() if each == dtype))
+    result.values |= {f"run.{name}": arguments[name] for name in RUN_KEYS if name in arguments}
+    result.values.setdefault("run.evaluate_every", 1)
+    return result
+
+
+def describe_algorithm(result: Described, algorithm: Algorithm, arguments: Mapping[str, Any], label: str) -> None:
+    if type(algorithm) is AdaptiveClipping:
+        result.values["server.clipping"] = "adaptive"
+        for field in fields(AdaptiveClipping):
+            if field.name != "inner":
+                result.values[f"server.clipping_{field.name}"] = getattr(algorithm, field.name)
+        algorithm = algorithm.inner
+    if ALGORITHMS.get(algorithm.name) is type(algorithm):
+        result.values["algorithm.name"] = algorithm.name
+    else:
+        result.set("algorithm.name", algorithm, label or type(algorithm).__name__)
+    for field in fields(algorithm):  # pyright: ignore[reportArgumentType]
+        value = getattr(algorithm, field.name)
+        if value is None or isinstance(value, PLAIN):  # another value stays with the object
+            result.values[f"algorithm.{field.name}"] = value
+    if arguments.get("local") is None:
+        result.values |= {f"local.{key}": value for key, value in algorithm.local_must_be.items()}
+
+
+def describe_settings(result: Described, section: str, settings: Any) -> None:
+    for field in fields(settings) if settings is not None else ():
+        result.set(f"{section}.{field.name}", getattr(settings, field.name))

@@ -1,0 +1,155 @@
+"""`driftless.run`, `compare`, `tune`, `load_run` and `report`: the commands, for objects of a script or a notebook.
+
+Called again with the same output they continue what was interrupted, or return what is there; other settings, data,
+models or code are an error that names the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Unpack
+
+from torch import nn
+
+from driftless.algorithm import Algorithm
+from driftless.config.arguments import Arguments, described
+from driftless.config.build import algorithm_of, local_of
+from driftless.config.resolution import with_values
+from driftless.config.user_code import using
+from driftless.data.federation import Federation
+from driftless.engine.history import Record
+from driftless.engine.local import LocalTraining
+from driftless.errors import InputError, check_type
+from driftless.report.summary import summarise
+from driftless.runs.callbacks import Callback
+from driftless.runs.directory import StoredRun, find_runs, is_run
+from driftless.runs.run import check_same_run, start_or_resume
+from driftless.tune.plan import DEFAULTS, Tune, plan_search
+from driftless.tune.space import table_of
+
+Place = str | PathLike[str]
+
+
+class CallOnRound(Callback):
+    """`on_round=` of a run on disk."""
+
+    def __init__(self, function: Callable[[Record], object]) -> None:
+        self._function = function
+
+    def on_round(self, record: Record) -> None:
+        self._function(record)
+
+
+def run(
+    algorithm: Algorithm | str,
+    federation: Federation,
+    model: nn.Module | str,
+    *,
+    output: Place,
+    on_round: Callable[[Record], object] | None = None,
+    callbacks: Iterable[Callback] = (),
+    **arguments: Unpack[Arguments],
+) -> StoredRun:
+    """`simulate` on disk: a run directory that can be resumed after a kill, compared and reported.
+
+    The further arguments are those of `simulate`, and of a run's configuration `checkpoint_every`, `target`,
+    `stop_at_target` and `patience`.
+    """
+    folder = as_folder(output)
+    if on_round is not None:
+        check_type("on_round", on_round, Callable, "a function of a driftless.Record", "leave it out if you need none")
+        callbacks = [CallOnRound(on_round), *callbacks]
+    made = described(algorithm, federation, model, arguments)
+    with using(made.objects):
+        resolved = made.resolved()
+        if is_run(folder):
+            check_same_run(folder, resolved)
+        return start_or_resume(folder, callbacks, resolved)
+
+
+def load_run(directory: Place) -> StoredRun:
+    """A run directory: `history`, `config`, `events`, `result`, `state`, and `module()` for what was trained."""
+    folder = as_folder(directory)
+    if not is_run(folder):
+        raise InputError(f"'{folder}' is not a run directory; give one that `driftless.run` or `driftless run` made.")
+    return StoredRun(folder)
+
+
+def report(runs: Sequence[Place], file: Place, *, target: float | None = None) -> Path:
+    """One page about the runs at or below these folders; returns its path."""
+    from driftless.report.html import write_report  # plotting libraries are slow to import
+
+    if isinstance(runs, str | PathLike):
+        runs = [runs]
+    return write_report(find_runs(map(as_folder, runs)), Path(file), target=target)
+
+
+def as_folder(place: object) -> Path:
+    check_type("output", place, str | PathLike, "the path of a folder", 'for example output="runs/mine"')
+    return Path(place)  # pyright: ignore[reportArgumentType]
+
+
+@dataclass(frozen=True)
+class Best:
+    """What a search has found."""
+
+    settings: dict[str, Any]
+    """By their full keys, such as {"local.lr": 0.1, "algorithm.mu": 0.02}."""
+    value: float
+    """Of the objective, on the held-out clients."""
+    measure: str
+    """What the objective is, such as "validation_accuracy"."""
+    algorithm: Algorithm
+    """With the best settings."""
+    local: LocalTraining
+    trials: list[dict[str, Any]]
+    """The best first."""
+    folder: Path
+
+    def __str__(self) -> str:
+        found = ", ".join(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
+                          for key, value in self.settings.items())  # fmt: skip
+        return f"{self.measure} {self.value:.4f} with {found} (best of {len(self.trials)} trials, in {self.folder})"
+
+
+def tune(
+    algorithm: Algorithm | str,
+    federation: Federation,
+    model: nn.Module | str,
+    *,
+    output: Place,
+    space: Mapping[str, Any] | None = None,
+    trials: int | None = None,
+    seeds: int = 1,
+    sampler: str = "tpe",
+    pruner: str = "median",
+    last: int = 5,
+    jobs: int | None = None,
+    **arguments: Unpack[Arguments],
+) -> Best:
+    """Search for the best settings, judged on held-out clients: those of the federation, or a fifth of all.
+
+    `space`: for each setting, by its short or full name, a list of values, a range (low, high) or (low, high, "log").
+    Default: the learning rate and what the algorithm has to tune.
+    """
+    folder = as_folder(output)
+    made = described(algorithm, federation, model, arguments)
+    with using(made.objects):
+        made.values = {**DEFAULTS, **made.values, "run.output": str(folder)}
+        options = Tune(trials=trials, seeds=seeds, sampler=sampler, pruner=pruner, last=last, space=table_of(space))
+        plan = plan_search(made.resolved(), options)
+        from driftless.tune import search  # needs Optuna, which is an extra
+
+        outcome = search.execute(plan, folder, lambda done, text="": None, jobs)
+        if outcome.best is None:
+            raise InputError(f"no trial in '{folder}' ended well; try a space with smaller learning rates (local.lr).")
+        config = with_values(plan.base, outcome.best.params, "the search").config
+        value = outcome.shown(outcome.best.value)
+        assert value is not None
+        return Best(
+            dict(outcome.best.params), value, plan.objective, algorithm_of(config), local_of(config),
+            search.as_json(outcome)["trials"], folder,
+        )  # fmt: skip
