@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent / "src" / "driftless"
 # From the bottom to the top; the layers of one line do not know each other. "driftless" is the package's __init__.py.
 ORDER = [
     {"errors", "random"},
+    {"project"},
     {"algorithm", "data", "models"},
     {"algorithms", "engine"},
     {"simulate"},
@@ -26,6 +27,7 @@ ORDER = [
     {"report"},
     {"experiments"},
     {"driftless"},
+    {"project.template"},
     {"reproduce"},
     {"papers"},
     {"failures"},

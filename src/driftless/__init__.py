@@ -11,7 +11,7 @@ from driftless.engine.settings import EngineSettings
 from driftless.errors import Diverged, InputError
 
 # It imports the packages compare, report and tune, so that the functions of these names come after them as attributes.
-from driftless.experiments import load_run, report, run, tune
+from driftless.experiments import Best, load_run, report, run, tune
 from driftless.runs.directory import StoredRun
 from driftless.simulate import Result, simulate
 
@@ -21,6 +21,7 @@ __all__ = [
     "ALGORITHMS",
     "AdaptiveClipping",
     "Algorithm",
+    "Best",
     "Delta",
     "Diverged",
     "EngineSettings",

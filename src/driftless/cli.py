@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -29,6 +30,7 @@ from driftless.console import (
     show_failure,
 )
 from driftless.errors import InputError, WorkerDied, unknown
+from driftless.project import write_project
 from driftless.report.metrics import plural
 from driftless.runs import run, trackers
 from driftless.runs.callbacks import Callback
@@ -343,6 +345,16 @@ def reproduce(
             print_line(f"saved in {done.folder}")
     if not (quiet or as_json):
         print_line("next: driftless list papers shows all experiments and their verdicts")
+
+
+@app.command("new")
+def new_command(
+    folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet, or is empty.")],
+) -> None:
+    """Write a small project of your own: data, model, loss, metric, algorithm, settings. It runs as it is."""
+    written = write_project(folder)
+    print_line(f"wrote {', '.join(path.name for path in written)}")
+    print_line(f"next: cd {shlex.quote(str(folder))} && driftless run config.toml; README.md there has more")
 
 
 @app.command("list")

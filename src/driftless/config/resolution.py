@@ -256,8 +256,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     return tables
 
 
-def flatten(where: object, tables: Mapping[str, Any]) -> Values:
-    """The settings in the tables of a file; `where` is its name, for errors."""
+def flatten(where: Path | None, tables: Mapping[str, Any]) -> Values:
+    """The settings in the tables of a file; paths of code in them are relative to it."""
     values: Values = {}
     for section, table in tables.items():
         if section == CODE:
@@ -272,7 +272,8 @@ def flatten(where: object, tables: Mapping[str, Any]) -> Values:
             if not was_removed(section, name, value):
                 check_key(section, name)
                 values[f"{section}.{name}"] = value
-    return values
+    beside = Path() if where is None else where.parent
+    return values | {key: absolute_name(values[key], beside) for key in CODE_KEYS if key in values}
 
 
 def was_removed(section: str, name: str, value: Any) -> bool:

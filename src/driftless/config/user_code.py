@@ -161,14 +161,20 @@ def code_hashes(names: Iterable[object]) -> dict[str, str]:
     return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file()}
 
 
-def absolute_name(name: Any) -> Any:
-    """`my.py:Net` with the file's full path, so that a run can be resumed from another folder; others as they are."""
+def absolute_name(name: Any, beside: Path | None = None) -> Any:
+    """`my.py:Net` with the file's full path, so that a run can be resumed from another folder; others as they are.
+
+    `beside`: the folder of the configuration that has the name, where the file is looked for first.
+    """
     if isinstance(name, list):
-        return [absolute_name(each) for each in name]
+        return [absolute_name(each, beside) for each in name]
     if not is_in_file(name):
         return name
     file, _, attribute = name.rpartition(":")
-    return f"{Path(file).resolve()}:{attribute}" if file.endswith(".py") else name
+    if not file.endswith(".py"):
+        return name
+    path = Path(file) if beside is None or not (beside / file).is_file() else beside / file
+    return f"{path.resolve()}:{attribute}"
 
 
 def object_in_file(text: str, usage: str) -> Any:
