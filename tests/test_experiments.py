@@ -185,7 +185,7 @@ def test_wrappers_schedules_and_lists_are_described(tmp_path: Path):
     assert stored.config.server.clipping_quantile == 0.5
     assert stored.config.engine.dtype == "float64"
     result = driftless.simulate(
-        AdaptiveClipping(AdaBest(beta=0.9), quantile=0.5), classification(SIZES), network(), rounds=6, cohort=cohorts,
+        algorithm, classification(SIZES), network(), rounds=6, cohort=cohorts,
         local=LocalTraining(lr=0.1, epochs=2, batch_size=4), loss=smooth, dtype=torch.float64,
     )  # fmt: skip
     assert torch.equal(stored.state["server.inner.x"], result.x)
@@ -234,8 +234,8 @@ def test_tune_finds_settings_of_an_own_algorithm_and_continues(tmp_path: Path):
     assert best.algorithm == Damped(damping=best.settings["algorithm.damping"])
     assert best.local.lr == best.settings["local.lr"]
     assert best.value == max(trial["objective"] for trial in best.trials if trial["state"] == "finished")
+    given["local"] = LocalTraining(lr=0.1, epochs=3, batch_size=4)
     with pytest.raises(InputError, match=r"holds another search: local\.epochs is 2 there and 3 here"):
-        given["local"] = LocalTraining(lr=0.1, epochs=3, batch_size=4)
         search(4)
 
 
@@ -272,8 +272,9 @@ inputs = torch.randn(60, 4, generator=generator)
 clients = [(inputs[i::6], (inputs[i::6].sum(1) > 0).long()) for i in range(6)]
 torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+federation = driftless.Federation.from_clients(clients, test=clients[0])
 stored = driftless.run(
-    Scaffold(), driftless.Federation.from_clients(clients, test=clients[0]), net, rounds=30, cohort=3, checkpoint_every=4,
+    Scaffold(), federation, net, rounds=30, cohort=3, checkpoint_every=4,
     local=driftless.LocalTraining(lr=0.1, epochs=2, batch_size=4), loss=lambda o, t: nn.functional.cross_entropy(o, t),
     output=sys.argv[1], on_round=lambda record: time.sleep(float(sys.argv[2])),
 )

@@ -20,7 +20,8 @@ def sensors(clients: int = 40, shift: float = 1.0, seed: int = 0) -> Federation:
     centres = rng.normal(size=(CLASSES, FEATURES))
     machines = [machine(rng, centres, shift, examples) for examples in rng.integers(20, 60, clients)]
     test = [machine(rng, centres, shift, 25) for _ in range(40)]  # other machines than those that are trained on
-    return Federation.from_clients(machines, test=tuple(map(np.concatenate, zip(*test))), name="sensors")
+    readings, states = (np.concatenate(parts) for parts in zip(*test, strict=True))
+    return Federation.from_clients(machines, test=(readings, states), name="sensors")
 
 
 def machine(
