@@ -14,6 +14,7 @@ from driftless.config.user_code import make_algorithm
 from driftless.data import load
 from driftless.data.cohorts import Cohort, parse
 from driftless.data.federation import Federation
+from driftless.engine.evaluation_settings import EvaluationSettings, columns_of
 from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
@@ -22,7 +23,7 @@ from driftless.engine.stragglers import Stragglers
 from driftless.errors import InputError, check_choice, check_whole
 from driftless.simulate import prepare
 
-Settings = TypeVar("Settings", LocalTraining, ServerSchedule, EngineSettings)
+Settings = TypeVar("Settings", LocalTraining, EvaluationSettings, ServerSchedule, EngineSettings)
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -47,7 +48,9 @@ def simulation_of(config: Config) -> Simulation:
         inference=config.server.inference,
         evaluate_every=config.run.evaluate_every,
         stragglers=Stragglers(config.run.straggler_alpha, config.run.straggler_lambda),
+        evaluation=settings_from(config.evaluate, EvaluationSettings),
     )
+    check_stopping(config, simulation)
     return simulation
 
 
@@ -59,12 +62,21 @@ def check_run(config: Config) -> None:
     check_whole("run.patience", run.patience, 1, other=None)
     if run.stop_at_target and run.target is None:
         raise InputError(
-            "run.stop_at_target needs run.target, the test accuracy to stop at; set it, e.g. run.target=0.9."
+            "run.stop_at_target needs run.target, the value of evaluate.monitor (default: the test accuracy) to stop "
+            "at; set it, e.g. run.target=0.9."
         )
     if (run.stop_at_target or run.patience is not None) and run.evaluate_every == 0:
         raise InputError(
-            "run.stop_at_target and run.patience watch the test accuracy, which run.evaluate_every=0 never measures; "
-            "set evaluate_every to 1 or more."
+            "run.stop_at_target and run.patience watch evaluate.monitor (default: the test accuracy), which "
+            "run.evaluate_every=0 never measures; set evaluate_every to 1 or more."
+        )
+
+
+def check_stopping(config: Config, simulation: Simulation) -> None:
+    if (config.run.stop_at_target or config.run.patience is not None) and simulation.monitor is None:
+        raise InputError(
+            "run.stop_at_target and run.patience have nothing to watch: the data have no test set; set "
+            f"evaluate.monitor to one of {', '.join(columns_of(simulation.evaluation))}."
         )
 
 

@@ -1,7 +1,7 @@
 """The sections of a configuration: their keys, types and defaults.
 
-`local`, `server` and `engine` inherit the fields of the dataclasses that they are turned into (build.py), so that a
-field added there is a setting at once. Only types are checked here; the dataclasses check the values.
+`local`, `evaluate`, `server` and `engine` inherit the fields of the dataclasses that they are turned into (build.py),
+so that a field added there is a setting at once. Only types are checked here; the dataclasses check the values.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from driftless.algorithms import AdaptiveClipping
+from driftless.engine.evaluation_settings import EvaluationSettings
 from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
@@ -44,6 +45,12 @@ class AlgorithmSection(Section, extra="allow", frozen=True):
 
 class Local(Section, LocalTraining, frozen=True):
     """The fields of LocalTraining."""
+
+
+class Evaluate(Section, EvaluationSettings, frozen=True):
+    """The fields of EvaluationSettings; metrics by their names, in a list or one text with commas."""
+
+    metrics: str | list[str] | None = None
 
 
 class Server(Section, ServerSchedule, frozen=True):
@@ -82,6 +89,7 @@ class Config(Section, frozen=True):
     model: Model = Model()
     algorithm: AlgorithmSection = AlgorithmSection()
     local: Local = Local()
+    evaluate: Evaluate = Evaluate()
     server: Server = Server()
     engine: Engine = Engine()
     run: Run = Run()

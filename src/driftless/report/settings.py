@@ -25,7 +25,7 @@ NEEDED = {
 }  # fmt: skip
 """What is used as more than a text, with its type."""
 SEEDS = ("run.seed", "data.seed")
-BOOKKEEPING = ("run.output", "run.checkpoint_every")
+BOOKKEEPING = ("run.output", "run.checkpoint_every", "evaluate.metrics", "evaluate.monitor", "evaluate.mode")
 ALGORITHM = "algorithm."
 
 

@@ -1,12 +1,14 @@
 """Run directories: their names, and what is in them, for report, compare and tune.
 
 A run directory holds `config.toml` (every setting and its source), `environment.json`, `federation.json` (how the data
-were divided), `metrics.jsonl` (one line a round), `events.jsonl`, `checkpoint/`, and, when the run has ended,
-`result.json`. In a comparison `planned.toml` has the settings of a run that may not have begun.
+were divided), `metrics.jsonl` (one line a round), `events.jsonl`, `checkpoint/`, `client_metrics.json` (the last
+evaluation, client by client), and, when the run has ended, `result.json`. In a comparison `planned.toml` has the
+settings of a run that may not have begun.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 from collections.abc import Iterable
@@ -23,7 +25,8 @@ from driftless.runs.lock import LOCK, locked
 
 CONFIG, ENVIRONMENT, FEDERATION, METRICS = "config.toml", "environment.json", "federation.json", "metrics.jsonl"
 EVENTS, RESULT, CHECKPOINT, PLANNED = "events.jsonl", "result.json", "checkpoint", "planned.toml"
-RESERVED = (CONFIG, ENVIRONMENT, FEDERATION, METRICS, EVENTS, RESULT)
+CLIENT_METRICS = "client_metrics.json"
+RESERVED = (CONFIG, ENVIRONMENT, FEDERATION, METRICS, EVENTS, CLIENT_METRICS, RESULT)
 """Files of a run that a user's own files must not be overwritten by."""
 
 
@@ -61,6 +64,13 @@ class StoredRun:
     def result(self) -> dict[str, Any] | None:
         """None while the run has not ended."""
         return read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
+
+    @cached_property
+    def client_metrics(self) -> dict[str, list[float]]:
+        """Of the last evaluation that was saved: by metric, the value of each test client; NaN where there is none."""
+        stored = read_json(self.path / CLIENT_METRICS) if (self.path / CLIENT_METRICS).exists() else {}
+        metrics = stored.get("metrics", {})
+        return {name: [math.nan if v is None else float(v) for v in values] for name, values in metrics.items()}
 
     @property
     def seed(self) -> int:
