@@ -175,12 +175,8 @@ def test_another_loss_in_the_same_folder_is_an_error_that_names_it(tmp_path: Pat
 
 def test_wrappers_schedules_and_lists_are_described(tmp_path: Path):
     cohorts = [[0, 1], [2, 3], [4, 5], [0, 2], [1, 3], [0, 5]]
-    stored = run(
-        tmp_path / "run",
-        algorithm=AdaptiveClipping(AdaBest(beta=0.9), quantile=0.5),
-        cohort=cohorts,
-        dtype=torch.float64,
-    )
+    algorithm = AdaptiveClipping(AdaBest(beta=0.9), quantile=0.5)
+    stored = run(tmp_path / "run", algorithm=algorithm, cohort=cohorts, dtype=torch.float64)
     assert stored.config.algorithm.name == "adabest"
     assert stored.config.server.clipping_quantile == 0.5
     assert stored.config.engine.dtype == "float64"

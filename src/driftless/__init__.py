@@ -4,6 +4,7 @@ from driftless.algorithm import Algorithm, Delta, Facts, Model, Round, Step
 from driftless.algorithms import ALGORITHMS, AdaptiveClipping
 from driftless.data import load
 from driftless.data.federation import Federation
+from driftless.engine.evaluation_settings import EvaluationSettings
 from driftless.engine.history import Event, History, Record
 from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
@@ -25,6 +26,7 @@ __all__ = [
     "Delta",
     "Diverged",
     "EngineSettings",
+    "EvaluationSettings",
     "Event",
     "Facts",
     "Federation",

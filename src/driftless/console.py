@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -16,9 +17,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedCo
 from rich.table import Table
 
 from driftless.algorithms import ALGORITHMS
+from driftless.config.sections import Config
 from driftless.cost import vectors
 from driftless.data import DATASETS, PARTITIONS
 from driftless.engine.history import Event, Record
+from driftless.engine.metrics import METRICS
 from driftless.failures import INTERRUPTED, Failure
 from driftless.models import MODELS
 from driftless.runs.callbacks import Callback
@@ -81,11 +84,15 @@ class ShowProgress(Callback):
 
     def __init__(self, bar: Bar) -> None:
         self._bar = bar
+        self._monitor = ""
+
+    def on_start(self, config: Config, directory: Path | None, first_round: int) -> None:
+        self._monitor = config.evaluate.monitor or ""
 
     def on_round(self, record: Record) -> None:
-        loss, accuracy = record.metrics.get("train_loss"), record.metrics.get("test_accuracy")
+        loss, judged = record.metrics.get("train_loss"), record.metrics.get(self._monitor)
         parts = [f"train loss {loss:.4f}" if loss is not None else "round lost"]
-        parts += [f"test accuracy {accuracy:.4f}"] if accuracy is not None else []
+        parts += [f"{self._monitor.replace('_', ' ')} {judged:.4f}"] if judged is not None else []
         self._bar(record.round, "  ".join(parts))
 
 
@@ -93,11 +100,14 @@ def run_table(run: StoredRun) -> Table:
     result = run.result or {}
     final = result.get("final", {})
     sent = sum(row["bytes_down"] + row["bytes_up"] for row in run.rows) / 1e6
-    table = Table("rounds", "train loss", "test loss", "test accuracy", "best", "norm of x", "MB sent", box=None)
-    shown = [final.get("train_loss"), final.get("test_loss"), final.get("test_accuracy")]
-    shown += [result.get("best_test_accuracy"), final.get("norm_x")]
-    cells = ["-" if value is None else f"{value:.4g}" for value in shown]
-    table.add_row(str(result.get("rounds", 0)), *cells, f"{sent:.1f}")
+    monitor = run.config.evaluate.monitor or "test_accuracy"
+    shown = {name: final.get(name) for name in dict.fromkeys(("train_loss", "test_loss", monitor))}
+    shown |= {"best": result.get("best"), "norm of x": final.get("norm_x")}
+    cells = ["-" if value is None else f"{value:.4g}" for value in shown.values()]
+    spent = [result.get("seconds", 0.0), result.get("evaluation_seconds", 0.0)]
+    titles = [name.replace("_", " ") for name in shown]
+    table = Table("rounds", *titles, "MB sent", "seconds", "to evaluate", box=None)
+    table.add_row(str(result.get("rounds", 0)), *cells, f"{sent:.1f}", *(f"{seconds:.1f}" for seconds in spent))
     return table
 
 
@@ -218,6 +228,21 @@ def papers_table(_: Records) -> Table:
     return pages.papers_table(PAPERS.values(), verdicts.read_summary(VERDICTS_FILE))
 
 
+def metric_records() -> Records:
+    return [
+        {"name": name, "description": each.what, "targets": each.needs, "higher_is_better": each.higher_is_better}
+        for name, each in METRICS.items()
+    ]
+
+
+def metrics_table(records: Records) -> Table:
+    table = Table("name", "what", "targets", "better", box=None, padding=(0, 1))
+    for each in records:
+        better = "high" if each["higher_is_better"] else "low"
+        table.add_row(each["name"], each["description"], each["targets"], better)
+    return table
+
+
 LISTS = {
     "algorithms": Listing(
         algorithm_records, algorithms_table, "use one: driftless run algorithm=NAME algorithm.KEY=VALUE"
@@ -227,6 +252,7 @@ LISTS = {
     "partitions": Listing(
         partition_records, described_table, "use one: driftless run data.partition=NAME data.KEY=VALUE"
     ),
+    "metrics": Listing(metric_records, metrics_table, "use some: driftless run metrics=NAME,NAME"),
     "papers": Listing(paper_records, papers_table, "run one: driftless reproduce PAPER/EXPERIMENT --scale small"),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 
@@ -19,10 +19,12 @@ from driftless.data.federation import Federation
 from driftless.engine.augment import check_images
 from driftless.engine.batches import check_steps
 from driftless.engine.check import check_single
+from driftless.engine.evaluation_settings import EvaluationSettings, evaluation_of, monitor_of
 from driftless.engine.flat import FlatModel
-from driftless.engine.history import Event, History, Record
+from driftless.engine.history import Event, History, Record, with_own_values
 from driftless.engine.local import LocalTraining, check_agreement
 from driftless.engine.losses import Loss, class_dimension, default_loss
+from driftless.engine.metrics import Given
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
 from driftless.engine.simulation import INFERENCE, Simulation, evaluation_interval, one_run_at_a_time, play
@@ -49,6 +51,8 @@ class Result:
     """Clients left out and rounds lost."""
     engine: dict[str, object]
     """What the engine was, in particular what "auto" chose."""
+    client_metrics: dict[str, list[float]]
+    """Of the last evaluation: by metric, the value of each test client, NaN for one without test data."""
     _model: FlatModel = field(repr=False)
 
     def module(self) -> nn.Module:
@@ -82,6 +86,8 @@ def simulate(
     server: ServerSchedule | None = None,
     inference: str | None = None,
     state: State | None = None,
+    metrics: Given = None,
+    evaluation: EvaluationSettings | None = None,
 ) -> Result:
     """Run a federated algorithm and return its history and final model.
 
@@ -93,6 +99,8 @@ def simulate(
     (docs/speed.md); `result.engine` has what was decided. `evaluate_every=0`: never; otherwise the last round is
     evaluated, too. `inference`: which model is evaluated, "cloud", "aggregate" or
     "clients"; default the algorithm's own. `rounds` counts from the beginning, also when `state` continues a run.
+    `metrics`: names or functions (outputs, targets) -> number, measured with each evaluation (docs/metrics.md);
+    `evaluation`: an EvaluationSettings, which has more.
 
     Raises InputError before any work when something does not fit, Diverged when training does.
     """
@@ -101,7 +109,7 @@ def simulate(
     simulation = prepare(
         algorithm, federation, model, rounds=rounds, cohort=cohort, local=local, loss=loss, weighting=weighting,
         seed=seed, engine=as_engine(engine), dtype=dtype, evaluate_every=evaluate_every, server=server,
-        inference=inference,
+        inference=inference, evaluation=as_evaluation(metrics, evaluation),
     )  # fmt: skip
     current = simulation.init()
     if state is not None:
@@ -111,21 +119,26 @@ def simulate(
     if isinstance(model, nn.Module):
         check_single(simulation.workload, model)
     history, events = History(), [Event(0, notice) for notice in simulation.notices + simulation.decision.notices]
+    client_metrics: dict[str, list[float]] = {}
     try:
         with closing(play(simulation, current)) as records:
             for record in records:
                 current = record.state
                 events += record.events
-                history.append(record.metrics)
+                client_metrics = dict(record.client_metrics) or client_metrics
+                row = record.metrics
                 if on_round is not None:
+                    given = record.copy()
                     with doing(f"calling on_round after round {record.round}"):
-                        on_round(record.copy())
+                        on_round(given)
+                    row = with_own_values(row, given.metrics, simulation.columns, "on_round")
+                history.append(row)
     except Diverged as error:
         error.history, error.events = history, events
         raise
     return Result(
         history, current.server.x, simulation.inference_vector(current), current, events, simulation.resolved_engine,
-        simulation.model,
+        client_metrics, simulation.model,
     )  # fmt: skip
 
 
@@ -147,6 +160,7 @@ def prepare(
     inference: str | None,
     weights: str | None = None,
     stragglers: Stragglers | None = None,
+    evaluation: EvaluationSettings | None = None,
 ) -> Simulation:
     """Check all that can be checked before any work, and put the run together.
 
@@ -176,12 +190,17 @@ def prepare(
     flat = FlatModel(module, dtype)
     federation = federation.to(dtype)
     loss = default_loss(federation.targets) if loss is None else loss
-    check_fit(flat, federation, loss)
+    outputs = check_fit(flat, federation, loss)
+    settings = EvaluationSettings() if evaluation is None else evaluation
+    of = evaluation_of(settings, flat, loss, federation, local, seed, outputs)
+    monitor = None if evaluate_every == 0 else monitor_of(settings, of)
     if evaluate_every is None:
-        evaluate_every = evaluation_interval(flat, federation, local, schedule, seed)
+        evaluate_every = evaluation_interval(flat, of.federation, local, schedule, seed)
+    elif evaluate_every == 0 and settings != EvaluationSettings():
+        raise InputError("evaluate_every=0 never evaluates, and an evaluation is set; set it to 1 or more.")
     return Simulation(
-        algorithm, federation, flat, local, schedule, loss, weighting or algorithm.weighting, seed, engine, rounds,
-        evaluate_every, server, inference, stragglers or Stragglers(), notices,
+        algorithm, federation, flat, local, schedule, loss, weighting or algorithm.weighting, seed, engine, rounds, of,
+        evaluate_every, monitor, server, inference, stragglers or Stragglers(), notices,
     )  # fmt: skip
 
 
@@ -200,6 +219,17 @@ def as_algorithm(algorithm: Algorithm | str) -> Algorithm:
 
 def as_engine(engine: str | EngineSettings) -> EngineSettings:
     return engine if isinstance(engine, EngineSettings) else EngineSettings(engine)
+
+
+def as_evaluation(metrics: Given, evaluation: EvaluationSettings | None) -> EvaluationSettings:
+    """`metrics` is short for the field of that name."""
+    make = "write evaluation=driftless.EvaluationSettings(metrics=['f1'])"
+    check_type("evaluation", evaluation, EvaluationSettings | None, "a driftless.EvaluationSettings", make)
+    if evaluation is None:
+        return EvaluationSettings(metrics)
+    if metrics is not None and evaluation.metrics is not None:
+        raise InputError("metrics are given twice, by metrics= and by evaluation=; give them once.")
+    return evaluation if metrics is None else replace(evaluation, metrics=metrics)
 
 
 def as_module(model: nn.Module | str, federation: Federation, seed: int) -> nn.Module:
@@ -225,8 +255,8 @@ def check_no_empty_client(federation: Federation) -> None:
 
 
 @torch.no_grad()
-def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> None:
-    """One forward pass on two examples: does the model take the inputs, do its outputs fit the targets?"""
+def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> Tensor:
+    """One forward pass on two examples: does the model take the inputs, do its outputs fit the targets? The outputs."""
     rows = extreme_examples(federation.inputs)
     inputs, targets = federation.inputs[rows], federation.targets[rows]
     try:
@@ -255,6 +285,7 @@ def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> None:
             "Change the model's last layer."
         )
     check_loss(loss, outputs, targets)
+    return outputs
 
 
 def extreme_examples(inputs: Tensor) -> list[int]:

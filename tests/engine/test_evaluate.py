@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from driftless import Federation
-from driftless.engine.evaluate import EVALUATION_BATCH, Evaluation, evaluate_batches, evaluation_row
+from driftless.engine.evaluate import EVALUATION_BATCH, Evaluation, evaluate_batches, evaluated
 from driftless.engine.flat import FlatModel
 from driftless.engine.losses import Loss, cross_entropy, half_squared_error
 from engine.problems import classification, linear, network, regression, run
@@ -26,7 +26,7 @@ def identity() -> FlatModel:
 def evaluate(model: FlatModel, loss: Loss, data: tuple[Tensor, Tensor]) -> dict[str, float]:
     """The row of one test set."""
     of = Evaluation(model, loss, Federation.from_clients([data], test=data).to(torch.float64), seed=0)
-    return evaluation_row(of, evaluate_batches(of, model.initial, 1, range(len(of.batches()))))
+    return evaluated(of, evaluate_batches(of, model.initial, 1, range(len(of.batches()))), 1).row
 
 
 def test_loss_and_accuracy_by_hand():

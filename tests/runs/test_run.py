@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import driftless
 from driftless.config.resolution import resolve
+from driftless.engine.evaluation_settings import Monitor
 from driftless.errors import InputError
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun, default_directory, find_runs, set_aside
@@ -65,7 +66,8 @@ def test_the_stored_configuration_is_the_resolved_one_with_what_was_decided_at_t
     engine = stored.config.engine
     assert (engine.kind, engine.block_size, engine.threads, engine.workers) == ("block", 5, 1, 1)
     assert stored.config.run.evaluate_every == 1
-    decided = {"engine": resolved.config.engine, "run": resolved.config.run}
+    assert (stored.config.evaluate.monitor, stored.config.evaluate.mode) == ("test_accuracy", "max")
+    decided = {name: getattr(resolved.config, name) for name in ("engine", "run", "evaluate")}
     assert stored.config.model_copy(update=decided) == resolved.config
     text = (tmp_path / "run" / "config.toml").read_text(encoding="utf-8")
     decided = [line for line in text.splitlines() if line.startswith("kind =")]
@@ -377,7 +379,7 @@ def test_the_stopping_rules_are_what_their_words_say(accuracies, patience, targe
         f"stop_at_target={target is not None}".lower(),
     ]
     rows = [{"round": t} if a is None else {"round": t, "test_accuracy": a} for t, a in enumerate(accuracies, 1)]
-    reason = stop_reason(resolve(None, settings).config, rows)
+    reason = stop_reason(resolve(None, settings).config, Monitor("test_accuracy", "max"), rows)
     measured = [a for a in accuracies if a is not None]
     reached = target is not None and accuracies[-1] is not None and accuracies[-1] >= target
     improved_at = next((i for i, a in enumerate(measured) if a == max(measured)), None)

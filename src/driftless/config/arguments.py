@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Any, TypedDict
 
 import torch
+from torch import Tensor
 
 from driftless.algorithm import Algorithm
 from driftless.algorithms import ALGORITHMS, AdaptiveClipping
@@ -14,12 +15,14 @@ from driftless.config.build import DTYPES
 from driftless.config.resolution import Resolved, Values, combine
 from driftless.config.user_code import PYTHON, using
 from driftless.data.cohorts import Cohort
+from driftless.engine.evaluation_settings import EvaluationSettings
 from driftless.engine.local import LocalTraining
 from driftless.engine.losses import Loss
+from driftless.engine.metrics import Given, Metric, as_metrics
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
 from driftless.errors import InputError, check_choice, unknown
-from driftless.simulate import as_algorithm, as_engine, check_types
+from driftless.simulate import as_algorithm, as_engine, as_evaluation, check_types
 
 SOURCE = "Python"
 """Where the values came from."""
@@ -40,6 +43,10 @@ class Arguments(TypedDict, total=False):
     evaluate_every: int | None
     server: ServerSchedule | None
     inference: str | None
+    metrics: Given
+    evaluation: EvaluationSettings | None
+    model_output: Callable[..., Tensor] | None
+    """`output` of `simulate`; that name is the folder's here."""
     device: str
     checkpoint_every: int
     target: float | None
@@ -62,11 +69,14 @@ class Described:
         if value is None or isinstance(value, PLAIN) or is_plain_list(value):
             self.values[key] = value
             return
-        name = f"{PYTHON}{label or getattr(value, '__name__', type(value).__name__)}"
-        free, number = name, 2
+        self.values[key] = self.label(value, label or getattr(value, "__name__", type(value).__name__))
+
+    def label(self, value: Any, name: str) -> str:
+        """`python:NAME`, with a number where another object has it."""
+        free, number = f"{PYTHON}{name}", 2
         while self.objects.setdefault(free, value) is not value:
-            free, number = f"{name}-{number}", number + 1
-        self.values[key] = free
+            free, number = f"{PYTHON}{name}-{number}", number + 1
+        return free
 
     def resolved(self) -> Resolved:
         with using(self.objects):
@@ -99,6 +109,7 @@ def described(
     result.set("run.cohort", arguments["cohort"])
     describe_settings(result, "local", arguments.get("local"))
     describe_settings(result, "server", arguments.get("server"))
+    describe_evaluation(result, as_evaluation(arguments.get("metrics"), arguments.get("evaluation")))
     describe_settings(result, "engine", as_engine(arguments.get("engine", "auto")))
     for name in ("weighting", "inference"):
         result.set(f"server.{name}", arguments.get(name))
@@ -127,6 +138,27 @@ def describe_algorithm(result: Described, algorithm: Algorithm, arguments: Mappi
             result.values[f"algorithm.{field.name}"] = value
     if arguments.get("local") is None:
         result.values |= {f"local.{key}": value for key, value in algorithm.local_must_be.items()}
+
+
+def describe_evaluation(result: Described, settings: EvaluationSettings) -> None:
+    describe_settings(result, "evaluate", replace(settings, metrics=None))
+    given = settings.metrics
+    if isinstance(given, str) or given is None:
+        result.values["evaluate.metrics"] = given
+        return
+    named = given if isinstance(given, Mapping) else {metric.name: each for metric, each in in_pairs(given)}
+    names: list[str] = []
+    for name, each in named.items():
+        if each == name:
+            names.append(name)
+        else:
+            names.append(result.label(each, name))
+    result.values["evaluate.metrics"] = names
+
+
+def in_pairs(given: Any) -> zip[tuple[Metric, Any]]:
+    each = list(given) if isinstance(given, Sequence) else [given]
+    return zip(as_metrics(each), each, strict=True)
 
 
 def describe_settings(result: Described, section: str, settings: Any) -> None:

@@ -16,6 +16,7 @@ from driftless.data import load
 from driftless.data.cohorts import Cohort, parse
 from driftless.data.federation import Federation, hold_out
 from driftless.engine.check import check_single
+from driftless.engine.evaluation_settings import EvaluationSettings, columns_of
 from driftless.engine.local import LocalTraining
 from driftless.engine.losses import LOSSES, Loss
 from driftless.engine.server_lr import ServerSchedule
@@ -53,9 +54,11 @@ def simulation_of(config: Config) -> Simulation:
         inference=config.server.inference,
         evaluate_every=config.run.evaluate_every,
         stragglers=Stragglers(config.run.straggler_alpha, config.run.straggler_lambda),
+        evaluation=evaluation_settings_of(config),
     )
     if isinstance(model, nn.Module):
         check_single(simulation.workload, model)
+    check_stopping(config, simulation)
     return simulation
 
 
@@ -67,12 +70,21 @@ def check_run(config: Config) -> None:
     check_whole("run.patience", run.patience, 1, other=None)
     if run.stop_at_target and run.target is None:
         raise InputError(
-            "run.stop_at_target needs run.target, the test accuracy to stop at; set it, e.g. run.target=0.9."
+            "run.stop_at_target needs run.target, the value of evaluate.monitor (default: the test accuracy) to stop "
+            "at; set it, e.g. run.target=0.9."
         )
     if (run.stop_at_target or run.patience is not None) and run.evaluate_every == 0:
         raise InputError(
-            "run.stop_at_target and run.patience watch the test accuracy, which run.evaluate_every=0 never measures; "
-            "set evaluate_every to 1 or more."
+            "run.stop_at_target and run.patience watch evaluate.monitor (default: the test accuracy), which "
+            "run.evaluate_every=0 never measures; set evaluate_every to 1 or more."
+        )
+
+
+def check_stopping(config: Config, simulation: Simulation) -> None:
+    if (config.run.stop_at_target or config.run.patience is not None) and simulation.monitor is None:
+        raise InputError(
+            "run.stop_at_target and run.patience have nothing to watch: the data have no test set; set "
+            f"evaluate.monitor to one of {', '.join(columns_of(simulation.evaluation))}."
         )
 
 
@@ -139,6 +151,19 @@ def loss_of(config: Config) -> Loss | None:
         return LOSSES[name]
     found = own_object(name, "loss=FILE.py:NAME")
     return found() if isinstance(found, type) else found
+
+
+def evaluation_settings_of(config: Config) -> EvaluationSettings:
+    """Metrics of the user's own have the names behind the last colon."""
+    given = config.evaluate.metrics
+    names = [name.strip() for name in given.split(",")] if isinstance(given, str) else given or []
+    found = {
+        name.rpartition(":")[2]: own_object(name, "metrics=FILE.py:NAME") if is_own(name) else name for name in names
+    }
+    if len(found) < len(names):
+        raise InputError(f"evaluate.metrics names a metric twice in {', '.join(names)}; name each once.")
+    own = {field.name: getattr(config.evaluate, field.name) for field in fields(EvaluationSettings)}
+    return EvaluationSettings(**own | {"metrics": found or None})
 
 
 def engine_of(config: Config) -> EngineSettings:

@@ -1,7 +1,7 @@
 """The sections of a configuration: their keys, types and defaults.
 
-`local`, `server` and `engine` inherit the fields of the dataclasses that they are turned into (build.py), so that a
-field added there is a setting at once. Only types are checked here; the dataclasses check the values.
+`local`, `evaluate`, `server` and `engine` inherit the fields of the dataclasses that they are turned into (build.py),
+so that a field added there is a setting at once. Only types are checked here; the dataclasses check the values.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from driftless.algorithms import AdaptiveClipping
+from driftless.engine.evaluation_settings import EvaluationSettings
 from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
@@ -52,6 +53,12 @@ class Local(Section, LocalTraining, frozen=True):
     loss: str | None = None
 
 
+class Evaluate(Section, EvaluationSettings, frozen=True):
+    """The fields of EvaluationSettings; metrics by their names, in a list or one text with commas."""
+
+    metrics: str | list[str] | None = None
+
+
 class Server(Section, ServerSchedule, frozen=True):
     """The fields of ServerSchedule, and `clipping_...` for those of AdaptiveClipping."""
 
@@ -88,6 +95,7 @@ class Config(Section, frozen=True):
     model: Model = Model()
     algorithm: AlgorithmSection = AlgorithmSection()
     local: Local = Local()
+    evaluate: Evaluate = Evaluate()
     server: Server = Server()
     engine: Engine = Engine()
     run: Run = Run()

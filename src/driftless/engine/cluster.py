@@ -23,7 +23,7 @@ from torch import Tensor
 from driftless.algorithm import Facts, Message, OnRequest, Vector
 from driftless.data.cohorts import Schedule
 from driftless.engine.clients import ClientStore
-from driftless.engine.evaluate import BatchResult, Evaluation, evaluate_batches, evaluation_row
+from driftless.engine.evaluate import BatchResult, Evaluated, Evaluation, evaluate_batches, evaluated
 from driftless.engine.minibatches import Block
 from driftless.engine.processes import Group, Processes
 from driftless.engine.round import (
@@ -119,14 +119,17 @@ class Rank:
         if group.rank > 0:
             packed = torch.cat([torch.cat([r.loss.view(1), r.correct]) for r in results.values()])
             group.send([torch.tensor([len(r.correct) for r in results.values()]), packed], 0)
+            if self.evaluation.metrics:
+                group.send([r.outputs for r in results.values()], 0)
             return {}
         for rank in range(1, group.size):
             theirs = range(rank, len(places), group.size)
             if theirs:
                 (sizes,) = group.receive([torch.empty(len(theirs), dtype=torch.long)], rank)
                 (packed,) = group.receive([torch.empty(int(sizes.sum()) + len(theirs), dtype=torch.float64)], rank)
-                for i, part in zip(theirs, packed.split((sizes + 1).tolist()), strict=True):
-                    results[i] = BatchResult(part[0], part[1:])
+                outputs = group.receive([self.evaluation.room(*places[i]) for i in theirs], rank)
+                for i, part, own in zip(theirs, packed.split((sizes + 1).tolist()), outputs, strict=True):
+                    results[i] = BatchResult(part[0], part[1:], own)
         return results
 
     def rows(self, clients: list[int], x: Vector) -> list[Tensor]:
@@ -323,11 +326,12 @@ class Cluster:
         self._rank.accept()
         return self._models
 
-    def evaluate(self, x: Vector, t: int) -> dict[str, float]:
+    def evaluate(self, x: Vector, t: int) -> Evaluated:
         with self._processes.together():
             self._command(EVALUATE, t)
             self._rank.group.broadcast([x])
-            return evaluation_row(self._rank.evaluation, self._rank.evaluate(x, t))
+            results = self._rank.evaluate(x, t)
+        return evaluated(self._rank.evaluation, results, t)
 
     def fetch(self, clients: list[int]) -> list[Tensor]:
         """States of clients of all ranks."""

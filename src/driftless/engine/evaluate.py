@@ -1,7 +1,12 @@
-"""Losses and accuracies of a vector on the data sets of a federation, in large batches."""
+"""Losses, accuracies and other metrics of a vector on the data sets of a federation, in large batches.
+
+Losses and accuracies are added up batch by batch. Other metrics need all outputs of a data set at once: these are
+collected, whichever process computed them, in the order of the batches.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -12,7 +17,9 @@ from torch import Tensor
 from driftless.algorithm import Vector
 from driftless.data.federation import Federation
 from driftless.engine.flat import FlatModel
-from driftless.engine.losses import Loss, correct
+from driftless.engine.losses import Loss, class_dimension, correct
+from driftless.engine.metrics import Metric, has_numbers, measure
+from driftless.errors import doing
 from driftless.random import torch_stream
 
 EVALUATION_BATCH = 2048
@@ -26,6 +33,14 @@ class Evaluation(NamedTuple):
     loss: Loss
     federation: Federation
     seed: int
+    metrics: tuple[Metric, ...] = ()
+    """Besides losses and accuracies."""
+    ignored: tuple[int, ...] = ()
+    """Labels that metrics leave out."""
+    outputs: Tensor | None = None
+    """Of two examples: shape and type of all others."""
+    finetune_steps: int = 0
+    """Local steps of a client before the model is evaluated on its own test data; 0: that is not done."""
 
     @property
     def data(self) -> dict[str, tuple[Tensor, Tensor]]:
@@ -39,12 +54,42 @@ class Evaluation(NamedTuple):
         """Data set and first example of every batch."""
         return [(name, i) for name, data in self.data.items() for i in range(0, len(data[0]), EVALUATION_BATCH)]
 
+    def room(self, name: str, first: int) -> Tensor:
+        """Room for the outputs of a batch."""
+        assert self.outputs is not None
+        number = min(EVALUATION_BATCH, len(self.data[name][1]) - first)
+        return torch.empty(number, *self.outputs.shape[1:], dtype=self.outputs.dtype)
+
+    @property
+    def test_clients(self) -> str | None:
+        """The data set whose clients are judged one by one: with test data of their own, else those held out."""
+        return next((name for name in ("client_test", "validation") if name in self.data), None)
+
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether the targets are labels of the outputs."""
+        if self.outputs is None:
+            return False
+        targets = self.federation.targets[: len(self.outputs)]
+        return class_dimension(self.loss, self.outputs, targets) is not None
+
 
 class BatchResult(NamedTuple):
     loss: Tensor
     """Summed over the examples."""
     correct: Tensor
     """How much of each example is classified correctly; empty for regression."""
+    outputs: Tensor
+    """Empty if no metric needs them."""
+
+
+class Evaluated(NamedTuple):
+    row: dict[str, float]
+    """Columns of the round's row; NaN where something is not defined."""
+    clients: dict[str, list[float]]
+    """By metric, the value of each test client; NaN for a client without test data."""
+    notices: tuple[str, ...]
+    """What a user should see once."""
 
 
 @torch.no_grad()
@@ -59,19 +104,24 @@ def evaluate_batches(of: Evaluation, x: Vector, t: int, batches: Iterable[int]) 
         with torch_stream(of.seed, "evaluate", t, i):
             outputs = of.model.resident.evaluate(inputs)
             each = correct(of.loss, outputs, targets).double()
+            kept = outputs.clone() if of.metrics else outputs.new_empty(0)
             loss = of.loss(outputs, targets.clone()).double() * len(targets)  # a loss may write over both
-        results[i] = BatchResult(loss, each)
+        results[i] = BatchResult(loss, each, kept)
     return results
 
 
-def evaluation_row(of: Evaluation, results: dict[int, BatchResult]) -> dict[str, float]:
-    """test_loss and test_accuracy, validation_*; test_p5 ... test_p95, percentiles of the accuracy over test clients.
+@torch.no_grad()
+def evaluated(of: Evaluation, results: dict[int, BatchResult], t: int) -> Evaluated:
+    """What the results of all batches come to.
 
-    Accuracies only for labels. Clients that never train are test clients too; a client's own test data come first.
+    test_loss, test_accuracy, test_<metric>, the same for validation; percentiles over test clients, test_p5 ... of the
+    accuracy and test_<metric>_p5 ... of a metric. Accuracies only for labels.
     """
-    federation, places = of.federation, of.batches()
+    places = of.batches()
     parts = {name: [results[i] for i, (at, _) in enumerate(places) if at == name] for name in of.data}
     row: dict[str, float] = {}
+    clients: dict[str, list[float]] = {}
+    notices: list[str] = []
     for name in ("test", "validation"):
         if name in parts:
             number = len(of.data[name][0])
@@ -79,21 +129,61 @@ def evaluation_row(of: Evaluation, results: dict[int, BatchResult]) -> dict[str,
             row[f"{name}_loss"] = float(sum(part.loss for part in parts[name])) / number
             if each.numel():
                 row[f"{name}_accuracy"] = float(each.sum()) / number
-    test_clients, name = federation.client_test, "client_test"
-    if test_clients is None:
-        test_clients, name = federation.validation, "validation"
-    if test_clients is not None:
-        accuracies = accuracy_by_client(torch.cat([part.correct for part in parts[name]]), test_clients)
-        if len(accuracies):
-            row |= {f"test_p{p}": float(np.percentile(accuracies, p)) for p in PERCENTILES}
-    return row
+            measured, problems = metrics_on(of, name, parts[name], t)
+            row |= {f"{name}_{column}": value for column, value in measured.items()}
+            notices += problems
+    if of.test_clients is not None:
+        clients = by_client(of, of.test_clients, parts[of.test_clients], t)
+        for column, values in clients.items():
+            row |= percentiles("test_p" if column == "accuracy" else f"test_{column}_p", values)
+    return Evaluated(row, clients, tuple(notices))
 
 
-def accuracy_by_client(each: Tensor, clients: Federation) -> np.ndarray:
-    """The accuracy on each client's own examples, of the clients that have some; empty for regression."""
-    if each.numel() == 0:
-        return np.zeros(0)
+def metrics_on(of: Evaluation, name: str, parts: list[BatchResult], t: int) -> tuple[dict[str, float], list[str]]:
+    """The metrics on a data set, by column, and which of them are not a number there."""
+    if not of.metrics:
+        return {}, []
+    outputs, targets = torch.cat([part.outputs for part in parts]), of.data[name][1]
+    where = f"the {name} set" if name == "test" else "the held-out clients"
+    values = {metric.column: value_of(of, metric, outputs, targets, where, t) for metric in of.metrics}
+    nan = [metric for metric in of.metrics if math.isnan(values[metric.column]) and has_numbers(outputs, targets)]
+    return values, [f"metric '{each.name}' is not a number on {where}: its value is left out" for each in nan]
+
+
+def by_client(of: Evaluation, name: str, parts: list[BatchResult], t: int) -> dict[str, list[float]]:
+    """The accuracy and the metrics on each client's own examples."""
+    federation = of.federation.client_test if name == "client_test" else of.federation.validation
+    assert federation is not None
+    found: dict[str, list[float]] = {}
+    each = torch.cat([part.correct for part in parts])
+    if each.numel():
+        found["accuracy"] = accuracy_by_client(each, federation)
+    if of.metrics:
+        outputs, sizes = torch.cat([part.outputs for part in parts]), federation.sizes.tolist()
+        pairs = list(zip(outputs.split(sizes), federation.targets.split(sizes), strict=True))
+        for metric in of.metrics:
+            found[metric.column] = [
+                value_of(of, metric, own, targets, f"the {len(targets)} test examples of client {i}", t)
+                for i, (own, targets) in enumerate(pairs)
+            ]
+    return found
+
+
+def value_of(of: Evaluation, metric: Metric, outputs: Tensor, targets: Tensor, where: str, t: int) -> float:
+    with doing(f"computing metric '{metric.name}' on {where} after round {t}"), torch_stream(of.seed, "metric", t):
+        return measure(metric, of.loss, of.ignored, outputs, targets)
+
+
+def accuracy_by_client(each: Tensor, clients: Federation) -> list[float]:
+    """The accuracy on each client's own examples; NaN for a client without any."""
     total = np.concatenate([[0.0], each.cumsum(0).numpy()])
-    sizes = clients.sizes
     sums = total[clients.offsets[1:]] - total[clients.offsets[:-1]]
-    return sums[sizes > 0] / sizes[sizes > 0]
+    with np.errstate(invalid="ignore"):  # 0 / 0
+        return (sums / clients.sizes).tolist()
+
+
+def percentiles(prefix: str, values: list[float]) -> dict[str, float]:
+    """Over the clients that have a value."""
+    known = [value for value in values if not math.isnan(value)]
+    with np.errstate(invalid="ignore"):  # between infinities
+        return {f"{prefix}{p}": float(np.percentile(known, p)) for p in PERCENTILES} if known else {}

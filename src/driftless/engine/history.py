@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple, overload
 
 import torch
 from torch import nn
 
 from driftless.algorithm import Server, Vector
+from driftless.engine.metrics import as_number
 from driftless.engine.state import State
 from driftless.engine.tree import map_leaves
+from driftless.errors import InputError, short_repr
 
 
 class Event(NamedTuple):
@@ -31,8 +35,8 @@ class Record(NamedTuple):
     aggregate: Vector
     """The mean of the round's client models, as far as the server can know it."""
     server: Server
-    metrics: Mapping[str, float]
-    """The round's row of the history."""
+    metrics: dict[str, float]
+    """The round's row of the history. Numbers that a callback adds are kept in it."""
     cohort: tuple[int, ...]
     """The clients that took part."""
     events: tuple[Event, ...]
@@ -41,12 +45,43 @@ class Record(NamedTuple):
     """Everything that the next round needs."""
     module: Callable[[], nn.Module]
     """Makes a new module with the parameters after the round: those that are evaluated."""
+    client_metrics: Mapping[str, list[float]] = MappingProxyType({})
+    """By metric, the value of each test client, NaN for one without test data; empty in a round without evaluation."""
 
     def copy(self) -> Record:
         """With vectors of its own: who gets it may write into them."""
         server, aggregate = map_leaves(torch.clone, self.server), self.aggregate.clone()
         state = replace(self.state, server=server, aggregate=aggregate)
-        return self._replace(x=server.x, aggregate=aggregate, server=server, metrics=dict(self.metrics), state=state)
+        each = {name: list(values) for name, values in self.client_metrics.items()}
+        return self._replace(
+            x=server.x, aggregate=aggregate, server=server, metrics=dict(self.metrics), state=state, client_metrics=each
+        )
+
+
+def with_own_values(
+    row: dict[str, float], given: Mapping[str, object], ours: Iterable[str], who: str
+) -> dict[str, float]:
+    """The round's row with the numbers that `who`, a callback, has put into the copy that it was given.
+
+    `ours`: columns of driftless, also those that this round did not measure. What is not finite is left out.
+    """
+    kept = dict(row)
+    for name, value in given.items():
+        if name in row and value is row[name]:
+            continue
+        if name in row or name in ours:
+            raise InputError(
+                f"{who} has set '{name}' in record.metrics, which is a column of driftless; use another name."
+            )
+        number = as_number(value)
+        if number is None or not isinstance(name, str):
+            raise InputError(
+                f"{who} has put {name!r}: {short_repr(value)} into record.metrics, which holds numbers by their names; "
+                "put one number under each name."
+            )
+        if math.isfinite(number):
+            kept[name] = number
+    return kept
 
 
 class History:

@@ -16,7 +16,7 @@ from torch import Tensor
 from driftless.algorithm import Algorithm, Client, Message, OnRequest, Round, Server, Upload, Vector
 from driftless.engine.batches import steps_of
 from driftless.engine.clients import ClientStore
-from driftless.engine.evaluate import Evaluation, evaluate_batches, evaluation_row
+from driftless.engine.evaluate import Evaluated, Evaluation, evaluate_batches, evaluated
 from driftless.engine.local import Trained
 from driftless.engine.minibatches import Block, Workload
 from driftless.engine.sums import BlockSums, add, finite_rows, means_of, row_of, sums_of, weights_of
@@ -80,8 +80,8 @@ class Executor(Protocol):
         """Write the new states of the clients that were trained last; returns their models if these are kept."""
         ...
 
-    def evaluate(self, x: Vector, t: int) -> dict[str, float]:
-        """Losses and accuracies of a model, as columns of the row of round t."""
+    def evaluate(self, x: Vector, t: int) -> Evaluated:
+        """Losses, accuracies and metrics of the model after round t."""
         ...
 
 
@@ -142,9 +142,9 @@ class InProcess:
         write_states(self._store, self._trained)
         return [(block.clients, block.models) for block in self._trained] if self._plan.keep_models else []
 
-    def evaluate(self, x: Vector, t: int) -> dict[str, float]:
+    def evaluate(self, x: Vector, t: int) -> Evaluated:
         every = range(len(self._evaluation.batches()))
-        return evaluation_row(self._evaluation, evaluate_batches(self._evaluation, x, t, every))
+        return evaluated(self._evaluation, evaluate_batches(self._evaluation, x, t, every), t)
 
 
 def blocks_of(plan: RoundPlan, cohort: np.ndarray, t: int, dtype: torch.dtype) -> list[Block]:

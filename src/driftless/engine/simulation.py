@@ -22,13 +22,15 @@ from driftless.engine.batches import examples_of
 from driftless.engine.block import BlockTrainer
 from driftless.engine.clients import ClientStore
 from driftless.engine.cluster import start_cluster
-from driftless.engine.evaluate import Evaluation
+from driftless.engine.evaluate import Evaluated, Evaluation
+from driftless.engine.evaluation_settings import Monitor, columns_of
 from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, Record
 from driftless.engine.local import LocalTraining
 from driftless.engine.losses import Loss
 from driftless.engine.minibatches import Workload
 from driftless.engine.module_state import check_unchanged
+from driftless.engine.personal import fine_tuning_work, with_personal
 from driftless.engine.round import Executor, InProcess, RoundPlan, RoundResult, play_round
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import Decision, EngineSettings, decide
@@ -58,8 +60,11 @@ class Simulation:
     seed: int
     engine: EngineSettings
     rounds: int
+    evaluation: Evaluation
     evaluate_every: int
     """0: never."""
+    monitor: Monitor | None = None
+    """What the run is judged by; None: there is no test set, and nothing else was asked for."""
     schedule: ServerSchedule = field(default_factory=ServerSchedule)
     inference: str | None = None
     """Which model is evaluated; None: the algorithm's own choice."""
@@ -70,10 +75,6 @@ class Simulation:
     @property
     def workload(self) -> Workload:
         return Workload(self.algorithm, self.model, self.loss, self.training, self.federation, self.seed)
-
-    @property
-    def evaluation(self) -> Evaluation:
-        return Evaluation(self.model, self.loss, self.federation, self.seed)
 
     @cached_property
     def decision(self) -> Decision:
@@ -106,6 +107,11 @@ class Simulation:
         """A copy of the user's module with the parameters that are evaluated."""
         return self.model.fill(self.inference_vector(state))
 
+    @cached_property
+    def columns(self) -> frozenset[str]:
+        """Columns of the history that not every round has."""
+        return frozenset(columns_of(self.evaluation)) | {"failure", "evaluation_seconds"}
+
     def is_evaluated(self, t: int) -> bool:
         return bool(self.evaluate_every) and (t % self.evaluate_every == 0 or t == self.rounds)
 
@@ -116,21 +122,27 @@ def play(simulation: Simulation, state: State) -> Generator[Record]:
     The client stores of `state` are updated in place, the rest of it is left as it was. Whoever breaks off early closes
     the generator (contextlib.closing), so that workers end and torch's number of threads is as it was.
     """
-    decision, work = simulation.decision, simulation.workload
-    single = decision.kind == "single"
-    trainer = SingleTrainer(work) if single else BlockTrainer(work, simulation.engine.replay)
-    plan = RoundPlan(trainer, simulation.weighting, decision.block_size, simulation.inference == "clients")
+    decision = simulation.decision
+    plan = plan_of(simulation, simulation.workload)
+    steps = simulation.evaluation.finetune_steps
+    personal = plan_of(simulation, fine_tuning_work(simulation.workload, steps)) if steps else None
     algorithm = copy.deepcopy(simulation.algorithm)
     with using_threads(decision.threads), executor_of(simulation, plan, state) as (executor, state):
         while state.lost < ROUNDS_LOST_BEFORE_STOP:
             if state.round >= simulation.rounds:
                 return
             with doing(f"computing round {state.round + 1}"):
-                record = next_round(simulation, plan, state, executor)
+                record = next_round(simulation, plan, state, executor, personal)
             check_unchanged(simulation.algorithm, algorithm)
             state = record.state
             yield record
         raise diverged(state.round, state, simulation)
+
+
+def plan_of(simulation: Simulation, work: Workload) -> RoundPlan:
+    decision = simulation.decision
+    trainer = SingleTrainer(work) if decision.kind == "single" else BlockTrainer(work, simulation.engine.replay)
+    return RoundPlan(trainer, simulation.weighting, decision.block_size, simulation.inference == "clients")
 
 
 @contextmanager
@@ -143,7 +155,9 @@ def executor_of(simulation: Simulation, plan: RoundPlan, state: State) -> Genera
         yield cluster, replace(state, clients=cluster.store)
 
 
-def next_round(simulation: Simulation, plan: RoundPlan, state: State, executor: Executor) -> Record:
+def next_round(
+    simulation: Simulation, plan: RoundPlan, state: State, executor: Executor, personal: RoundPlan | None
+) -> Record:
     start, t = time.perf_counter(), state.round + 1
     federation, training = simulation.federation, simulation.training
     cohort = simulation.cohort.clients(t, federation.clients, simulation.seed)
@@ -158,14 +172,22 @@ def next_round(simulation: Simulation, plan: RoundPlan, state: State, executor: 
     row["simulated_time"] = simulation.stragglers.round_time(sizes, simulation.seed, t)
     if "train_accuracy" in row:
         row["failure"] = int(has_halved(before.train_accuracy, row["train_accuracy"]))
+    found = Evaluated({}, {}, ())
     if simulation.is_evaluated(t):
-        row |= executor.evaluate(simulation.inference_vector(state), t)
-    state = replace(state, train_accuracy=row.get("train_accuracy"))
+        start, x = time.perf_counter(), simulation.inference_vector(state)
+        found = executor.evaluate(x, t)
+        found = with_personal(found, personal, x, t) if personal else found
+        row |= found.row | {"evaluation_seconds": time.perf_counter() - start}
+    events = events_of(t, result) + [Event(t, what) for what in found.notices if what not in state.noticed]
+    noticed = state.noticed.union(found.notices)
+    state = replace(state, train_accuracy=row.get("train_accuracy"), noticed=noticed)
     # What is not a finite number is left out, like what was not measured: JSON has no infinity.
     row = {name: value for name, value in row.items() if math.isfinite(value)}
-    events = tuple(events_of(t, result))
     module = partial(simulation.module, state)
-    return Record(t, state.server.x, state.aggregate, state.server, row, tuple(cohort.tolist()), events, state, module)
+    return Record(
+        t, state.server.x, state.aggregate, state.server, row, tuple(cohort.tolist()), tuple(events), state, module,
+        found.clients,
+    )  # fmt: skip
 
 
 def accepted(state: State, result: RoundResult, executor: Executor, t: int) -> State:

@@ -26,6 +26,8 @@ class State:
     """Rounds lost in a row."""
     train_accuracy: float | None = None
     """Of the last round that had one: the next round's `failure` compares with it."""
+    noticed: frozenset[str] = frozenset()
+    """What was said once and is not said again."""
 
     def copy(self) -> State:
         models = None if self.models is None else self.models.copy()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, NamedTuple
+
+from driftless.engine.metrics import METRICS as NAMED
 
 Better = Literal["high", "low"]
 
@@ -34,6 +37,10 @@ class Axis(NamedTuple):
     scale: float = 1.0
 
 
+def percentile(p: int) -> str:
+    return "median" if p == 50 else f"{p}th percentile"
+
+
 QUALITY, UPDATES, COST = "Quality", "Model and updates", "Cost of a round"
 
 _METRICS = (
@@ -48,6 +55,11 @@ _METRICS = (
     Metric("test_p50", "test accuracy, median of clients", QUALITY, better="high"),
     Metric("test_p75", "test accuracy, 75th percentile of clients", QUALITY, better="high"),
     Metric("test_p95", "test accuracy, 95th percentile of clients", QUALITY, better="high"),
+    Metric("client_accuracy", "accuracy, mean over clients", QUALITY, better="high"),
+    Metric("personal_accuracy", "accuracy after local steps, mean over clients", QUALITY, better="high"),
+    *(Metric(f"personal_p{p}", f"after local steps, {percentile(p)} of clients", QUALITY) for p in (5, 25, 50, 75, 95)),
+    Metric("client_loss", "loss, mean over clients", QUALITY, better="low"),
+    Metric("personal_loss", "loss after local steps, mean over clients", QUALITY, better="low"),
     Metric("failure", "catastrophic failures", QUALITY, better="low"),
     Metric("norm_x", "norm of the model", UPDATES),
     Metric("norm_update", "norm of the mean update", UPDATES),
@@ -66,6 +78,7 @@ _METRICS = (
     Metric("bytes_up", "sent by the clients", COST, "MB", 1e-6),
     Metric("simulated_time", "simulated time", COST),
     Metric("seconds", "computing time", COST, "s"),
+    Metric("evaluation_seconds", "time of evaluation", COST, "s"),
 )
 METRICS = {metric.key: metric for metric in _METRICS}
 """In the order in which they are offered."""
@@ -85,11 +98,24 @@ _AXES = (
     Axis("time", "simulated time", "time", ("simulated_time",)),
 )
 AXES = {axis.key: axis for axis in _AXES}
+MEASURED = re.compile(r"(?:test|validation)_(.+?)(?:_p(\d+))?")
+"""A column of an evaluation: metric and percentile."""
 
 
 def metric(key: str) -> Metric:
-    """The metric's names; one that is not known here is called by its key."""
-    return METRICS.get(key) or Metric(key, key.replace("_", " "))
+    """The metric's names; one that is not known here, such as a user's, is called by its key."""
+    if key in METRICS:
+        return METRICS[key]
+    name = key.replace("_", " ")
+    found = MEASURED.fullmatch(key)
+    if found is None:
+        return Metric(key, name)
+    own, percent = found.groups()
+    known = next((each for each in NAMED.values() if each.column == own), None)
+    better: Better | None = None if known is None else "high" if known.higher_is_better else "low"
+    if percent:
+        name = f"{name.rpartition(' ')[0]}, {percentile(int(percent))} of clients"
+    return Metric(key, name, QUALITY, better=better)
 
 
 def plural(count: int, noun: str) -> str:

@@ -26,6 +26,8 @@ NEEDED = {
 }  # fmt: skip
 """What is used as more than a text, with its type."""
 SEEDS = ("run.seed", "data.seed")
+JUDGING = ("evaluate.metrics", "evaluate.monitor", "evaluate.mode")
+"""Settings that change what is said about a result, not the result."""
 ALGORITHM = "algorithm."
 
 
@@ -76,7 +78,7 @@ def in_order(keys: Iterable[str]) -> list[str]:
 
 def is_experiment(key: str) -> bool:
     """Whether a setting can change a result beyond rounding: the engine's cannot, except its precision."""
-    return key == "engine.dtype" or (not key.startswith("engine.") and key not in BOOKKEEPING)
+    return key == "engine.dtype" or (not key.startswith("engine.") and key not in (*BOOKKEEPING, *JUDGING))
 
 
 def identity(settings: Settings) -> Settings:

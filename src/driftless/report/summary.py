@@ -16,7 +16,7 @@ import numpy as np
 from driftless.compare import COMPARISON, is_comparison
 from driftless.errors import InputError, check_range
 from driftless.report.curves import Curve, Floats, Run, first_reach, group
-from driftless.report.metrics import AXES, HEADLINES, METRICS, Axis, Metric
+from driftless.report.metrics import AXES, HEADLINES, METRICS, Axis, Metric, metric
 from driftless.runs.directory import StoredRun
 from driftless.runs.files import read_json
 
@@ -52,7 +52,7 @@ class Target(NamedTuple):
                 f"The target is {self.value:.4g}, the final quality of {self.baseline}: its mean over the last "
                 f"evaluations and seeds. {self.baseline} itself is charged its whole training."
             )
-        return f"The target is {self.value:.4g}, nine tenths of the best final accuracy, as there is no {BASELINE} run."
+        return f"The target is {self.value:.4g}, nine tenths of the best final value, as there is no {BASELINE} run."
 
 
 class Cost(NamedTuple):
@@ -117,8 +117,7 @@ class Summary:
 def summarise(runs: Sequence[StoredRun], target: float | None = None) -> Summary:
     """Group the runs into curves and compare them; without `target` the rule of `target_of` sets one."""
     curves = group(runs)
-    key = next((key for key in HEADLINES if any(key in curve.metrics() for curve in curves)), None)
-    headline = METRICS[key] if key else None
+    headline = headline_of(curves)
     check_target(target, headline)
     rows: list[Row] = []
     targets: list[Target] = []
@@ -132,6 +131,17 @@ def summarise(runs: Sequence[StoredRun], target: float | None = None) -> Summary
     return Summary(headline, rows, targets, curves)
 
 
+def headline_of(curves: Sequence[Curve]) -> Metric | None:
+    """What the runs were judged by, if it is the same for all; else the first of HEADLINES that they have."""
+    monitors = {(run.settings["evaluate.monitor"], run.settings["evaluate.mode"]) for c in curves for run in c.runs}
+    if len(monitors) == 1:
+        key, mode = monitors.pop()
+        if any(key in curve.metrics() for curve in curves):
+            return metric(key)._replace(better="low" if mode == "min" else "high")
+    found = next((key for key in HEADLINES if any(key in curve.metrics() for curve in curves)), None)
+    return METRICS[found] if found else None
+
+
 def check_target(target: float | None, headline: Metric | None) -> None:
     if target is None:
         return
@@ -139,8 +149,8 @@ def check_target(target: float | None, headline: Metric | None) -> None:
         raise InputError(
             f"target={target:g} has no use: the runs recorded neither accuracy nor loss; leave the target out."
         )
-    if headline.better == "high":
-        check_range("target (a test accuracy, so 0.9 for 90 %)", target, 0.0, 1.0, low_open=True)
+    if headline.key.endswith("accuracy"):
+        check_range(f"target (a {headline.name}, so 0.9 for 90 %)", target, 0.0, 1.0, low_open=True)
     elif not math.isfinite(target):
         raise InputError(f"target must be a finite {headline.name}, got {target}; give a number.")
 
@@ -151,7 +161,7 @@ def target_of(curves: Sequence[Curve], headline: Metric, given: float | None = N
     The paper (appendix C.3, step 1) asks for "the minimum number of rounds r_a to reach the performance of FedAvg".
     FedAvg's performance is its final model quality, the mean over the last evaluations (section 5), averaged over
     seeds. Of several FedAvg curves, tuned differently, the best is taken. Without FedAvg the target is nine tenths of
-    the best final accuracy, rounded to a percent; for losses there is none then. A curve alone has no target.
+    the best final value, rounded to a percent; where lower is better there is none then. A curve alone has no target.
     """
     problem = curves[0].problem
     baseline = best_baseline(curves, headline)
@@ -165,15 +175,17 @@ def target_of(curves: Sequence[Curve], headline: Metric, given: float | None = N
     if quality is not None:
         return Target(quality.mean, "fedavg", label, problem)
     finals = [f.mean for curve in curves if (f := final(counted(curve), headline.key)) is not None]
-    if headline.better != "high" or not finals:
+    if headline.better != "high" or not finals or max(finals) <= 0:
         return None
     return Target(round(0.9 * max(finals), 2), "best", None, problem)
 
 
 def stored_target(curves: Iterable[Curve], headline: Metric) -> float | None:
     """The target that the runs, or the comparison they belong to, were started with, if all have the same."""
+    curves = list(curves)
     found = {started_with(run) for curve in curves for run in curve.runs}
-    return found.pop() if len(found) == 1 and headline.key == "test_accuracy" else None
+    monitors = {run.settings["evaluate.monitor"] or "test_accuracy" for curve in curves for run in curve.runs}
+    return found.pop() if len(found) == 1 and monitors == {headline.key} else None
 
 
 def started_with(run: Run) -> float | None:

@@ -11,10 +11,14 @@ from driftless.engine.history import Event, Record
 
 
 class Callback:
-    """Override what you need. A callback sees a run, it cannot change it, except by ending it."""
+    """Override what you need. A callback sees a run, it cannot change it, except by ending it.
+
+    Numbers that `on_round` puts into `record.metrics` are kept with the round's own, in metrics.jsonl.
+    """
 
     writes_nothing: ClassVar[bool] = False
-    """True spares the copies of the server's vectors: `on_round` does not write into its record."""
+    """True spares the copies of the server's vectors: `on_round` does not write into its record. It is then called
+    after the others, with the numbers that they have added."""
 
     def on_start(self, config: Config, directory: Path | None, first_round: int) -> None:
         """Before the first round that this process plays (1, or later when a run is resumed)."""

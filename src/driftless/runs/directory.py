@@ -2,12 +2,14 @@
 
 A run directory holds `config.toml` (every setting and its source), `environment.json`, `federation.json` (how the data
 were divided), `fingerprint.json` (checksums of data, model and code), `metrics.jsonl` (one line a round),
-`events.jsonl`, `checkpoint/`, and, when the run has ended, `model.safetensors` and `result.json`. In a comparison
-`planned.toml` has the settings of a run that may not have begun.
+`events.jsonl`, `checkpoint/`, `client_metrics.json` (the last evaluation, client by client), and, when the run has
+ended, `model.safetensors` and `result.json`. In a comparison `planned.toml` has the settings of a run that may not have
+begun.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 from collections.abc import Iterable
@@ -34,8 +36,8 @@ from driftless.runs.lock import LOCK, locked
 
 CONFIG, ENVIRONMENT, FEDERATION, METRICS = "config.toml", "environment.json", "federation.json", "metrics.jsonl"
 EVENTS, RESULT, CHECKPOINT, PLANNED = "events.jsonl", "result.json", "checkpoint", "planned.toml"
-WEIGHTS = "model.safetensors"
-RESERVED = (CONFIG, ENVIRONMENT, FEDERATION, FINGERPRINT, METRICS, EVENTS, RESULT, WEIGHTS)
+CLIENT_METRICS, WEIGHTS = "client_metrics.json", "model.safetensors"
+RESERVED = (CONFIG, ENVIRONMENT, FEDERATION, FINGERPRINT, METRICS, EVENTS, CLIENT_METRICS, RESULT, WEIGHTS)
 """Files of a run that a user's own files must not be overwritten by."""
 
 
@@ -111,6 +113,13 @@ class StoredRun:
             raise InputError(f"the run in '{self.path}' did not record the shape of its inputs; give the module.")
         shapes = tuple(federation["input_shape"]), tuple(federation["target_shape"])
         return models.build(config.model.name, shapes[0], federation["classes"], config.run.seed, shapes[1])
+
+    @cached_property
+    def client_metrics(self) -> dict[str, list[float]]:
+        """Of the last evaluation that was saved: by metric, the value of each test client; NaN where there is none."""
+        stored = read_json(self.path / CLIENT_METRICS) if (self.path / CLIENT_METRICS).exists() else {}
+        metrics = stored.get("metrics", {})
+        return {name: [math.nan if v is None else float(v) for v in values] for name, values in metrics.items()}
 
     @property
     def seed(self) -> int:

@@ -22,6 +22,7 @@ MEANING = {
     "data": "the data", "model": "the names and shapes of the model's parameters",
     "x0": "the parameters at which the model begins", "algorithm": "the algorithm, or its code",
     "loss": "the code of the loss", "cohort": "the cohorts, or their code", "lr": "the code of the learning rate",
+    "metrics": "the code of a metric",
 }  # fmt: skip
 """In words, for errors."""
 
@@ -37,6 +38,7 @@ def fingerprints(simulation: Simulation) -> dict[str, str]:
         "loss": of_object(simulation.loss),
         "cohort": of_object(simulation.cohort),
         "lr": of_object(simulation.training.lr),
+        "metrics": sha256(str([of_object(metric.value) for metric in simulation.evaluation.metrics]).encode()),
     }
 
 

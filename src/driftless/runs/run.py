@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shlex
 import signal
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -18,7 +19,8 @@ from driftless import models
 from driftless.config.build import simulation_of
 from driftless.config.resolution import Config, Resolved, flat, to_toml, with_values
 from driftless.config.stored import changed_code, different_settings, resolve_stored
-from driftless.engine.history import Event, Record
+from driftless.engine.evaluation_settings import Monitor
+from driftless.engine.history import Event, Record, with_own_values
 from driftless.engine.simulation import Simulation, one_run_at_a_time, play
 from driftless.engine.state import State
 from driftless.errors import Diverged, InputError, WorkerDied, check_whole, doing
@@ -26,6 +28,7 @@ from driftless.runs.callbacks import Callback
 from driftless.runs.checkpoint import Checkpoints
 from driftless.runs.directory import (
     CHECKPOINT,
+    CLIENT_METRICS,
     CONFIG,
     ENVIRONMENT,
     EVENTS,
@@ -200,7 +203,7 @@ class Session:
             except WorkerDied as error:
                 raise WorkerDied(f"{error}\nContinue with: {how_to_continue(self.directory)}") from error
         self._refuse_moved()
-        result = result_of(status, reason, rows)
+        result = result_of(status, reason, rows, self.simulation.monitor)
         write_atomically(self.directory / WEIGHTS, models.weights_content(self._module()))
         write_json(self.directory / RESULT, result)
         for callback in self.callbacks:
@@ -223,11 +226,14 @@ class Session:
     def _play(self, state: State, rows: list[Row], metrics: Lines, events: Lines) -> str | None:
         """Rounds until the end, a stopping rule (its reason is returned), or the user's interrupt."""
         rounds, every = self.config.run.rounds, self.config.run.checkpoint_every
-        reason = stop_reason(self.config, rows) if rows else None
-        if reason:
-            return reason
         if rows:
-            state = replace(state, train_accuracy=rows[-1].get("train_accuracy"))
+            reason = stop_reason(self.config, self.simulation.monitor, rows)
+            if reason:
+                return reason
+            noticed = frozenset(event["what"] for event in read_lines(self.directory / EVENTS))
+            state = replace(state, train_accuracy=rows[-1].get("train_accuracy"), noticed=noticed)
+        evaluated: Record | None = None
+        """The last one with values of clients that are not yet written."""
         with interrupts(self.directory) as interrupted, closing(play(self.simulation, state)) as records:
             for record in records:
                 reason = self._write(record, rows, metrics, events)
@@ -236,7 +242,12 @@ class Session:
                 stopping = interrupted()  # asked once, so that whatever ends the run has been saved
                 last = t == rounds or reason is not None or stopping
                 self._state = record.state
+                if record.client_metrics:
+                    evaluated = record
                 if last or (every and t % every == 0):
+                    if evaluated is not None:
+                        self._write_client_metrics(evaluated)
+                        evaluated = None
                     self.checkpoints.save(record.state, {METRICS: metrics.sync(), EVENTS: events.sync()})
                 if reason is not None:
                     return reason
@@ -245,16 +256,30 @@ class Session:
         return None
 
     def _write(self, record: Record, rows: list[Row], metrics: Lines, events: Lines) -> str | None:
-        """Write the round's row and call the callbacks; a reason to stop, if there is one."""
-        row = dict(record.metrics)
-        rows.append(row)
-        metrics.write(row)
+        """Call the callbacks and write the round's row, with what they add; a reason to stop, if there is one."""
         for event in record.events:
             self._report(event, events)
+        row: Row = record.metrics
+        reasons: list[str | None] = []
         with doing(f"calling the callbacks after round {record.round}"):
-            own = (c.on_round(record if c.writes_nothing else record.copy()) for c in self.callbacks)
-            reasons = [stop_reason(self.config, rows), *own]
+            for callback in (each for each in self.callbacks if not each.writes_nothing):
+                given = record.copy()._replace(metrics=dict(row))
+                reasons.append(callback.on_round(given))
+                row = with_own_values(row, given.metrics, self.simulation.columns, type(callback).__name__)
+            rows.append(row)
+            metrics.write(row)
+            shown = record._replace(metrics=dict(row))
+            reasons += [callback.on_round(shown) for callback in self.callbacks if callback.writes_nothing]
+        reasons = [stop_reason(self.config, self.simulation.monitor, rows), *reasons]
         return next((reason for reason in reasons if reason), None)
+
+    def _write_client_metrics(self, record: Record) -> None:
+        """Before the checkpoint, so that a run that is continued from there has them, too."""
+        metrics = {
+            name: [value if math.isfinite(value) else None for value in values]
+            for name, values in record.client_metrics.items()
+        }
+        write_json(self.directory / CLIENT_METRICS, {"round": record.round, "metrics": metrics}, indent=None)
 
     def _report(self, event: Event, events: Lines) -> None:
         events.write(event._asdict())
@@ -271,38 +296,43 @@ def place_of(directory: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def stop_reason(config: Config, rows: list[Row]) -> str | None:
+def stop_reason(config: Config, monitor: Monitor | None, rows: list[Row]) -> str | None:
     """Why the run should stop now, from its rows alone, so that a resumed run decides the same."""
     run = config.run
-    if not run.stop_at_target and run.patience is None:
+    if monitor is None or not (run.stop_at_target or run.patience is not None):
         return None
-    measured = [row["test_accuracy"] for row in rows if "test_accuracy" in row]
-    if not measured or "test_accuracy" not in rows[-1]:
+    measured = [row[monitor.column] for row in rows if monitor.column in row]
+    if not measured or monitor.column not in rows[-1]:
         return None
-    if run.stop_at_target and run.target is not None and measured[-1] >= run.target:
-        return f"test accuracy {measured[-1]:.4f} reached the target {run.target:g}"
+    if run.stop_at_target and run.target is not None and monitor.reaches(measured[-1], run.target):
+        return f"{monitor.name} {measured[-1]:.4f} reached the target {run.target:g}"
     if run.patience is not None and len(measured) > run.patience:
-        best_before = max(measured[: -run.patience])
-        if max(measured[-run.patience :]) <= best_before:
-            return f"no better test accuracy than {best_before:.4f} in the last {run.patience} evaluations"
+        before, since = monitor.best(measured[: -run.patience]), monitor.best(measured[-run.patience :])
+        if monitor.reaches(before, since):
+            return f"no better {monitor.name} than {before:.4f} in the last {run.patience} evaluations"
     return None
 
 
-def result_of(status: str, reason: str | None, rows: list[Row]) -> dict[str, Any]:
-    """What result.json holds; `final` has the newest value of each metric."""
+def result_of(status: str, reason: str | None, rows: list[Row], monitor: Monitor | None) -> dict[str, Any]:
+    """What result.json holds; `final` has the newest value of each metric, `best` the best of the monitored one."""
     final: Row = {}
     for row in rows:
         final |= row
     accuracies = [row["test_accuracy"] for row in rows if "test_accuracy" in row]
+    judged = [row[monitor.column] for row in rows if monitor.column in row] if monitor else []
     return {
         "status": status,
         "reason": reason,
         "rounds": len(rows),
         "final": final,
+        "monitor": monitor.column if monitor else None,
+        "best": monitor.best(judged) if monitor and judged else None,
+        "last": sum(judged[-10:]) / len(judged[-10:]) if judged else None,
         "best_test_accuracy": max(accuracies, default=None),
         "last_test_accuracy": sum(accuracies[-10:]) / len(accuracies[-10:]) if accuracies else None,
         "norm_x": final.get("norm_x"),
         "seconds": sum(row.get("seconds", 0.0) for row in rows),
+        "evaluation_seconds": sum(row.get("evaluation_seconds", 0.0) for row in rows),
     }
 
 
@@ -310,6 +340,8 @@ def with_decisions(resolved: Resolved, simulation: Simulation) -> Resolved:
     """What was left open, as it was decided for this run, so that a resumed run decides nothing again."""
     decided = {f"engine.{name}": value for name, value in simulation.resolved_engine.items()}
     decided["run.evaluate_every"] = simulation.evaluate_every
+    if simulation.monitor is not None:
+        decided |= {"evaluate.monitor": simulation.monitor.column, "evaluate.mode": simulation.monitor.mode}
     return with_values(resolved, decided, DECIDED)
 
 

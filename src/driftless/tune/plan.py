@@ -28,6 +28,7 @@ from driftless.config.sections import MOST_RUNS, Section
 from driftless.config.stored import different_settings, resolve_stored
 from driftless.config.user_code import is_own
 from driftless.engine.batches import check_steps
+from driftless.engine.evaluation_settings import Monitor, columns_of
 from driftless.engine.local import check_agreement
 from driftless.engine.simulation import Simulation
 from driftless.errors import LARGEST, InputError, unknown
@@ -67,7 +68,10 @@ class Plan:
     options: Tune
     trials: int
     objective: str
-    """ "validation_accuracy", or "validation_loss" for regression."""
+    """The column of the held-out clients that trials are judged by: by default "validation_accuracy", for regression
+    "validation_loss"."""
+    mode: str
+    """ "max" or "min": whether it is to be high or low."""
     title: str
     notes: tuple[str, ...] = ()
     """What was decided for the user, to be shown."""
@@ -83,6 +87,11 @@ class Plan:
     def folder(self) -> Path:
         """The same command continues the same study, so the name is not a new one each time."""
         return Path(self.output) if self.output else Path("runs") / f"tune-{self.title}"
+
+    @property
+    def sign(self) -> int:
+        """Trials are stored so that larger is better."""
+        return 1 if self.mode == "max" else -1
 
     @property
     def seeds(self) -> list[int]:
@@ -121,10 +130,26 @@ def plan_search(base: Resolved, options: Tune, title: str = "") -> Plan:
     settings = flat(base.config)
     space = parse_space(options.space, settings) if options.space else default_space(settings)
     check_ends(base, space, simulation)
-    objective = "validation_loss" if simulation.federation.classes is None else "validation_accuracy"
+    objective = objective_of(simulation)
     title = title or "-".join(name.rpartition(":")[2] for name in (base.config.data.name, base.config.algorithm.name))
     trials, more = number_of_trials(options, space)
-    return Plan(base, space, options, trials, objective, title, tuple(notes + more), output)
+    return Plan(base, space, options, trials, *objective, title, tuple(notes + more), output)
+
+
+def objective_of(simulation: Simulation) -> Monitor:
+    """What the run is judged by, on the held-out clients."""
+    columns, monitor = columns_of(simulation.evaluation), simulation.monitor
+    if monitor is None:
+        name = "validation_accuracy" if "validation_accuracy" in columns else "validation_loss"
+        return Monitor(name, "max" if columns[name] else "min")
+    name = f"validation_{monitor.column.removeprefix('test_').removeprefix('validation_')}"
+    if name not in columns:
+        allowed = ", ".join(column for column in columns if column.startswith("validation_"))
+        raise InputError(
+            f"a search judges trials on held-out clients, on which '{monitor.column}' is not measured; "
+            f"set evaluate.monitor to one of {allowed}."
+        )
+    return monitor._replace(column=name)
 
 
 def require_optuna() -> None:
@@ -199,6 +224,7 @@ def identity(plan: Plan) -> dict[str, Any]:
 def write_plan(plan: Plan, folder: Path) -> None:
     content = {
         "name": plan.name, "place": plan.place, "title": plan.title, "objective": plan.objective,
+        "mode": plan.mode,
         "trials": plan.trials, "storage": without_password(plan.options.storage or "") or None,
         "options": plan.options.model_dump(exclude={"trials", "storage", "study", "space"}),
         "space": {key: dim.as_toml() for key, dim in plan.space.items()},
@@ -217,9 +243,10 @@ def read_plan(folder: Path, trust: bool = False) -> Plan:
     base = Resolved(resolve_stored(folder / PLANNED, trust).config, stored["source"])
     options = Tune(**stored["options"], storage=stored["storage"])
     space = parse_space(stored["space"], flat(base.config))
+    mode = stored.get("mode", "min" if stored["objective"] == "validation_loss" else "max")  # earlier ones have none
     return Plan(
-        base, space, options, stored["trials"], stored["objective"], stored["title"], (), str(folder), stored["name"],
-        stored["place"], trust,
+        base, space, options, stored["trials"], stored["objective"], mode, stored["title"], (), str(folder),
+        stored["name"], stored["place"], trust,
     )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """`driftless tune`: a search for the best settings, judged on clients that are held out; never by the test set.
 
-The objective of a trial is its validation accuracy (for regression: minus its validation loss), the mean over its last
-few evaluations, and over its seeds. The mean of the last, not the best of all: a setting that once had a lucky round is
-not a good one. A trial that diverges for one seed counts as the worst.
+The objective of a trial is its validation accuracy (for regression: minus its validation loss; or what evaluate.monitor
+names, on the held-out clients), the mean over its last few evaluations, and over its seeds. The mean of the last, not
+the best of all: a setting that once had a lucky round is not a good one. A trial that diverges for one seed counts as
+the worst.
 
 A study is a folder: `study.json` and `planned.toml` (the plan), `study.db`, the run directories `trial-0000`, ..., of
 which a killed one is resumed, and at the end `best.toml`.
@@ -67,7 +68,7 @@ class Outcome:
         """The objective as people read it: a loss is positive; nothing for what has none."""
         if value is None or not math.isfinite(value):
             return None
-        return -value if self.plan.objective == "validation_loss" else value
+        return self.plan.sign * value
 
 
 def execute(plan: Plan, folder: Path, progress: Progress, jobs: int | None = None) -> Outcome:
@@ -80,7 +81,7 @@ def execute(plan: Plan, folder: Path, progress: Progress, jobs: int | None = Non
         trials = trial_results(open_study(plan, folder), plan)
         write_plan(plan, folder)  # only now: a plan whose storage cannot be opened is none
     missing = plan.trials - sum(trial.state != "unfinished" for trial in trials)
-    shared = SharedSearch((plan.trials - missing) * plan.rounds_of_trial, best_of(trials))
+    shared = SharedSearch((plan.trials - missing) * plan.rounds_of_trial, best_of(trials), plan.sign)
     workers = max(1, min(jobs or os.cpu_count() or 1, missing))
     run_jobs(run_trials, [(plan, folder)] * workers, workers, shared, lambda: shared.show(progress))
     with folder_lock(folder):
@@ -100,8 +101,9 @@ def best_of(trials: Sequence[TrialResult]) -> TrialResult | None:
 class SharedSearch(Shared):
     """Also the best objective so far."""
 
-    def __init__(self, rounds: int, best: TrialResult | None) -> None:
+    def __init__(self, rounds: int, best: TrialResult | None, sign: int) -> None:
         super().__init__(rounds)
+        self._sign = sign
         value = -math.inf if best is None or best.value is None else best.value
         self._best = multiprocessing.get_context("spawn").Value("d", value)
 
@@ -111,7 +113,7 @@ class SharedSearch(Shared):
 
     def show(self, progress: Progress) -> None:
         best = self._best.value
-        progress(self.rounds, f"best {abs(best):.4f}" if math.isfinite(best) else "")
+        progress(self.rounds, f"best {self._sign * best:.4f}" if math.isfinite(best) else "")
 
 
 def run_trials(shared: SharedSearch, tick: Tick, plan: Plan, folder: Path) -> None:
@@ -179,7 +181,7 @@ def validation(row: Mapping[str, Any], plan: Plan) -> float | None:
     value = float(row.get(plan.objective, math.nan))
     if not math.isfinite(value):
         return -math.inf
-    return -value if plan.objective == "validation_loss" else value
+    return plan.sign * value
 
 
 class Pruning(Callback):
@@ -198,7 +200,8 @@ class Pruning(Callback):
         if record.round == self._plan.base.config.run.rounds:
             return None
         name = self._plan.objective.replace("_", " ")
-        return f"{PRUNED}{name} {abs(value):.4f} after round {record.round} is behind the median of the other trials"
+        shown = self._plan.sign * value
+        return f"{PRUNED}{name} {shown:.4f} after round {record.round} is behind the median of the other trials"
 
 
 def best_toml(outcome: Outcome, best: TrialResult) -> str:

@@ -1,0 +1,87 @@
+"""Personalised models: each client takes some local steps from the model that is evaluated, and is judged on its own
+test data.
+
+The steps are those of the run's local training, along the gradient as FedAvg's, whatever the run's algorithm is. They
+draw from streams of their own, and nothing of them remains: no state, no model.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from driftless.algorithm import Algorithm, Model, Round, Server, Upload, Vector
+from driftless.engine.evaluate import EVALUATION_BATCH, Evaluated, percentiles
+from driftless.engine.evaluation_settings import fine_tuning
+from driftless.engine.losses import correct
+from driftless.engine.minibatches import Workload
+from driftless.engine.round import RoundPlan, blocks_of, round_facts
+from driftless.random import key63, torch_stream
+
+
+@dataclass(frozen=True)
+class LocalStepsOnly(Algorithm):
+    """Local steps along the gradient, of which no server hears."""
+
+    def update(self, server: Server, mean: Upload, r: Round) -> Server:
+        return server
+
+
+def fine_tuning_work(work: Workload, steps: int) -> Workload:
+    return work._replace(
+        algorithm=LocalStepsOnly(), training=fine_tuning(work.training, steps), seed=key63(work.seed, "fine-tuning")
+    )
+
+
+def with_personal(found: Evaluated, plan: RoundPlan, x: Vector, t: int) -> Evaluated:
+    """Add personal_accuracy, the mean over clients, its percentiles, and client_accuracy, the mean without the steps.
+
+    For regression both are losses.
+    """
+    own = plan.work.federation.client_test
+    assert own is not None
+    clients = np.flatnonzero(own.sizes)
+    kind = "accuracy" if "accuracy" in found.clients else "loss"
+    values = [math.nan] * own.clients
+    for block in blocks_of(plan, clients, t, x.dtype):
+        r = round_facts(plan, x, t, len(clients), block.steps, block.examples)
+        models = plan.trainer.train(block, Model(x), (), r).y
+        for client, y in zip(block.clients.tolist(), models, strict=True):
+            values[client] = on_own_test_data(plan.work, y, client, t, kind)
+    before = found.clients.get("accuracy")
+    if before is None:
+        before = [on_own_test_data(plan.work, x, i, t, kind) if n else math.nan for i, n in enumerate(own.sizes)]
+    row = {f"client_{kind}": mean(before, clients), f"personal_{kind}": mean(values, clients)}
+    row |= percentiles("personal_p", values)
+    notices = found.notices
+    if math.isnan(row[f"personal_{kind}"]):
+        notices = (*notices, f"personal_{kind} is not a number: the local steps of some clients were not finite")
+    return Evaluated(found.row | row, found.clients | {kind: before, f"personal_{kind}": values}, notices)
+
+
+def mean(values: list[float], clients: np.ndarray) -> float:
+    return float(np.mean(np.asarray(values)[clients]))
+
+
+@torch.no_grad()
+def on_own_test_data(work: Workload, y: Vector, client: int, t: int, kind: str) -> float:
+    """The accuracy or the loss of a vector; NaN if it is not finite."""
+    own, resident = work.federation.client_test, work.model.resident
+    assert own is not None
+    if not bool(torch.isfinite(y).all()):
+        return math.nan
+    resident.load(y)
+    inputs, targets = own.client(client)
+    total = 0.0
+    with torch_stream(work.seed, "evaluate", t, client):
+        for first in range(0, len(targets), EVALUATION_BATCH):
+            some, wanted = (part[first : first + EVALUATION_BATCH] for part in (inputs, targets))
+            outputs = resident.evaluate(some)
+            if kind == "accuracy":
+                total += float(correct(work.loss, outputs, wanted).double().sum())
+            else:
+                total += float(work.loss(outputs, wanted.clone())) * len(wanted)
+    return total / len(targets)
