@@ -23,7 +23,6 @@ from driftless.data.federation import Federation
 from driftless.engine.history import Record
 from driftless.engine.local import LocalTraining
 from driftless.errors import InputError, check_type
-from driftless.report.summary import summarise
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun, find_runs, is_run
 from driftless.runs.run import check_same_run, start_or_resume
