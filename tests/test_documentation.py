@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from driftless import __version__, compare
+from driftless import __version__
 from driftless.algorithms import ALGORITHMS
 from driftless.cli import app, split_arguments
+from driftless.compare import is_variant, plan
 from driftless.config import resolution as config
 from driftless.papers import chosen
 from driftless.reproduce.experiment import SCALES
@@ -62,8 +63,8 @@ def test_the_printed_command_is_understood(command: str, monkeypatch: pytest.Mon
         _, file, overrides = split_arguments(words)
         config.resolve(file, overrides)
     elif name == "compare":
-        algorithms, file, overrides = split_arguments(words)
-        compare.plan(algorithms, file, [word for word in overrides if not word.startswith("output=")])
+        algorithms, file, overrides = split_arguments(words, is_variant)
+        plan(algorithms, file, [word for word in overrides if not word.startswith("output=")])
     elif name == "tune":
         _, file, overrides = split_arguments(words)
         tune.plan(file, overrides)

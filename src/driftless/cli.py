@@ -13,7 +13,17 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from driftless import __version__, compare, failures
+from driftless import __version__, failures
+from driftless.compare import (
+    Comparison,
+    execute,
+    is_comparison,
+    is_variant,
+    plan,
+    read_comparison,
+    resume,
+    size_text,
+)
 from driftless.config import resolution
 from driftless.config.build import simulation_of
 from driftless.config.user_code import text_only
@@ -139,9 +149,9 @@ def resume_command(
     if search_plan.is_study(directory):
         finish_search(search_plan.read_plan(directory, trust), directory, jobs, quiet, as_json)
         return
-    if compare.is_comparison(directory):
-        play = partial(compare.resume, trust=trust)
-        finish_comparison(compare.read_comparison(directory), directory, jobs, quiet, as_json, play=play)
+    if is_comparison(directory):
+        play = partial(resume, trust=trust)
+        finish_comparison(read_comparison(directory), directory, jobs, quiet, as_json, play=play)
         return
     rounds = StoredRun(directory).config.run.rounds if is_run(directory) else 0
 
@@ -178,33 +188,36 @@ def compare_command(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Compare algorithms over seeds: driftless compare fedavg scaffold adabest rounds=100 seeds=3 target=0.9"""
-    algorithms, file, overrides = split_arguments(words or [])
-    comparison = compare.plan(algorithms, file, overrides)
+    """Compare algorithms over seeds: driftless compare fedavg scaffold weak=fedprox,mu=0.01 rounds=100 seeds=3"""
+    algorithms, file, overrides = split_arguments(words or [], is_variant)
+    comparison = plan(algorithms, file, overrides)
     title = file.stem if file else next(iter(comparison.runs.values())).config.data.name
     folder = comparison.output or free_name(Path("runs") / f"compare-{title}")
     finish_comparison(comparison, folder, jobs, quiet, as_json, full)
 
 
 def finish_comparison(
-    comparison: compare.Comparison,
+    comparison: Comparison,
     folder: Path,
     jobs: int | None,
     quiet: bool,
     as_json: bool,
     full: bool = False,
-    play: Callable[..., list[StoredRun]] = compare.execute,
+    play: Callable[..., list[StoredRun]] = execute,
 ) -> None:
     from driftless.report import summary, tables  # plotting libraries are slow to import: only where they are needed
 
-    resume = command("resume", folder)
-    with rounds_bar(f"{len(comparison.runs)} runs", comparison.rounds, quiet or as_json) as bar, continued(resume):
+    if not (quiet or as_json):
+        print_line(size_text(comparison))
+    by = command("resume", folder)
+    with rounds_bar(f"{len(comparison.runs)} runs", comparison.rounds, quiet or as_json) as bar, continued(by):
         runs = play(comparison, folder, bar, jobs)
     summed = summary.summarise(runs, comparison.target)
     if as_json:
-        print_json({"directory": str(folder), "algorithms": [tables.record(row, summed) for row in summed.rows]})
+        print_json({"directory": str(folder), **tables.json_record(summed)})
         return
-    out.print(tables.rich_table(summed, full))
+    for table in tables.rich_tables(summed, full):
+        out.print(table)
     if not quiet:
         print_line(f"saved in {folder}; next: {command('report', folder)}")
 
@@ -395,9 +408,11 @@ def reject_names(words: Sequence[str]) -> None:
         raise InputError(f"'{words[0]}' is not key=value or a .toml file; did you mean algorithm={words[0]}?")
 
 
-def split_arguments(words: Sequence[str]) -> tuple[list[str], Path | None, list[str]]:
-    """Algorithm names, the configuration file, and the key=value settings, in any order."""
-    overrides = [word for word in words if "=" in word]
+def split_arguments(
+    words: Sequence[str], is_name: Callable[[str], bool] = lambda word: False
+) -> tuple[list[str], Path | None, list[str]]:
+    """Algorithm names, the configuration file, and the key=value settings, in any order; `is_name`: also with a `=`."""
+    overrides = [word for word in words if "=" in word and not is_name(word)]
     files = [word for word in words if word.endswith(".toml") and "=" not in word]
     if len(files) > 1:
         raise InputError(f"two configuration files were given, {files[0]} and {files[1]}; give one.")

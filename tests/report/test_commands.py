@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from driftless import compare
+from driftless.compare import plan
 from driftless.config.resolution import flat, resolve
 from driftless.config.sections import Config
 from driftless.report.commands import commands
@@ -25,7 +25,7 @@ def test_the_command_of_a_comparison_plans_the_same_runs(folder: Folder):
     (command,) = commands(group(runs))
     program, verb, first, second, *overrides = shlex.split(command)
     assert (program, verb, first, second) == ("driftless", "compare", "fedavg", "ghbm")
-    planned = compare.plan([first, second], None, overrides).runs.values()
+    planned = plan([first, second], None, overrides).runs.values()
     seeds = [(config.algorithm.name, config.run.seed) for resolved in planned for config in [resolved.config]]
     assert seeds == [("fedavg", 2), ("fedavg", 3), ("ghbm", 2), ("ghbm", 3)]
     ours = {key_of(experiment(run.config)) for run in runs}
@@ -40,7 +40,7 @@ def test_curves_with_settings_of_their_own_have_a_command_each_that_plans_the_sa
     for command, name, stored in zip(found, own, (runs[:2], runs[2:]), strict=True):
         program, verb, algorithm, *overrides = shlex.split(command)
         assert (program, verb, algorithm) == ("driftless", "compare", name)
-        planned = [resolved.config for resolved in compare.plan([name], None, overrides).runs.values()]
+        planned = [resolved.config for resolved in plan([name], None, overrides).runs.values()]
         for again, run in zip(planned, stored, strict=True):
             assert experiment(again) == experiment(run.config)
             assert (again.run.seed, again.data.seed) == (run.config.run.seed, run.config.data.seed)

@@ -28,6 +28,7 @@ from driftless.random import torch_stream
 from driftless.simulate import prepare
 
 Settings = TypeVar("Settings", LocalTraining, ServerSchedule, EngineSettings)
+LONGEST_LABEL = 60
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -68,6 +69,11 @@ def check_run(config: Config) -> None:
     check_whole("run.evaluate_every", run.evaluate_every, 0, other=None)
     check_whole("run.checkpoint_every", run.checkpoint_every, 0)
     check_whole("run.patience", run.patience, 1, other=None)
+    if run.label is not None and not (run.label.isprintable() and 0 < len(run.label.strip()) <= LONGEST_LABEL):
+        raise InputError(
+            f"run.label must be a line of 1 to {LONGEST_LABEL} characters, got {short_repr(run.label)}; it names a "
+            "curve in tables and figures."
+        )
     if run.stop_at_target and run.target is None:
         raise InputError(
             "run.stop_at_target needs run.target, the value of evaluate.monitor (default: the test accuracy) to stop "

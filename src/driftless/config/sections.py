@@ -83,6 +83,8 @@ class Run(Section, frozen=True):
     evaluate_every: int | None = None
     checkpoint_every: int = 10
     output: str | None = None
+    label: str | None = None
+    """The curve's name in tables and reports; none: the algorithm's."""
     target: float | None = None
     stop_at_target: bool = False
     patience: int | None = None
@@ -99,3 +101,12 @@ class Config(Section, frozen=True):
     server: Server = Server()
     engine: Engine = Engine()
     run: Run = Run()
+
+
+BOOKKEEPING = ("run.output", "run.checkpoint_every", "run.label")
+"""Settings that change no number of a run."""
+
+
+def is_experiment(key: str) -> bool:
+    """Whether a setting can change a result beyond rounding: the engine's cannot, except its precision."""
+    return key == "engine.dtype" or (not key.startswith("engine.") and key not in BOOKKEEPING)

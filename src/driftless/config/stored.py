@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from driftless.config.resolution import CODE, Resolved, flat, own_code, read_toml, resolve
-from driftless.config.sections import Config
+from driftless.config.sections import Config, is_experiment
 from driftless.config.user_code import code_hashes, text_only
 from driftless.errors import InputError
-
-BOOKKEEPING = ("run.output", "run.checkpoint_every")
-"""Settings that change no number of a run."""
 
 
 def read_stored(file: Path) -> Resolved:
@@ -43,14 +40,11 @@ def changed_code(file: Path) -> str:
 def different_settings(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     """The keys of the settings by which two runs, or searches, are not the same.
 
-    The engine changes no result beyond rounding, so it does not make another run; its precision does. A setting that
-    one of them does not have, because its version of driftless had none, has its default there.
+    A setting that one of them does not have, because its version of driftless had none, has its default there.
     """
     defaults = flat(Config())
     return [
         key
         for key in {**there, **here}
-        if (key == "engine.dtype" or not key.startswith("engine."))
-        and key not in BOOKKEEPING
-        and there.get(key, defaults.get(key)) != here.get(key, defaults.get(key))
+        if is_experiment(key) and there.get(key, defaults.get(key)) != here.get(key, defaults.get(key))
     ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from driftless.compare import is_name, value_text
 from driftless.config.resolution import flat
-from driftless.config.sections import Config
+from driftless.config.sections import Config, is_experiment
 from driftless.report.curves import Curve, Run
 from driftless.report.overview import are_consecutive
-from driftless.report.settings import ALGORITHM, Settings, differences, is_experiment
+from driftless.report.settings import ALGORITHM, LABEL, Settings, differences
 from driftless.runs.directory import CONFIG
 
 LONGEST = 1000
@@ -37,17 +38,21 @@ def compare_command(curves: Sequence[Curve]) -> str:
     curve, first = curves[0], curves[0].runs[0]
     if not are_consecutive(curve.seeds) or len({run.data_seed for run in curve.runs}) > 1:
         return ""
+    named = [(each, each.settings[LABEL]) for each in curves]
+    if not all(label is None or is_name(label) for _, label in named):
+        return ""
     own = [text for text in overrides(curve.settings) if not text.startswith(f"{ALGORITHM}name=")]
     own += [f"data.seed={first.data_seed}"] if first.data_seed is not None else []
     own += [f"seed={first.seed}"] if first.seed else []
-    names = [each.algorithm for each in curves]
+    names = [each.algorithm if label is None else f"{label}={each.algorithm}" for each, label in named]
     text = shlex.join(["driftless", "compare", *names, *own, f"seeds={len(curve.seeds)}"])
     return text if len(text) <= LONGEST else ""
 
 
 def run_command(run: Run) -> str:
     """With its settings, or, where that is too long to read, with its stored configuration."""
-    text = shlex.join(["driftless", "run", *overrides(run.settings)])
+    label = run.settings[LABEL]
+    text = shlex.join(["driftless", "run", *overrides(run.settings), *([] if label is None else [f"{LABEL}={label}"])])
     return text if len(text) <= LONGEST else shlex.join(["driftless", "run", str(run.stored.path / CONFIG)])
 
 
@@ -56,7 +61,3 @@ def overrides(settings: Settings) -> list[str]:
     default = flat(Config())
     ours = {key: value for key, value in settings.items() if is_experiment(key) and value != default.get(key)}
     return [f"{key}={value_text(value)}" for key, value in ours.items()]
-
-
-def value_text(value: object) -> str:
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -9,14 +9,25 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from driftless.compare import comparison_above
 from driftless.errors import InputError
 from driftless.report.metrics import AXES, METRICS, Axis, Metric
-from driftless.report.settings import SEEDS, Settings, identity, key_of, labels, read_settings
+from driftless.report.settings import (
+    LABEL,
+    SEEDS,
+    Settings,
+    algorithm_label,
+    identity,
+    key_of,
+    labels,
+    read_settings,
+)
 from driftless.runs.directory import StoredRun
 
 Floats = NDArray[np.float64]
@@ -42,6 +53,11 @@ class Run:
     @cached_property
     def settings(self) -> Settings:
         return read_settings(self.stored.path)
+
+    @cached_property
+    def comparison(self) -> Path | None:
+        """The folder of the comparison that the run belongs to."""
+        return comparison_above(self.stored.path)
 
     @property
     def algorithm(self) -> str:
@@ -115,6 +131,11 @@ class Curve:
     @property
     def algorithm(self) -> str:
         return self.runs[0].algorithm
+
+    @property
+    def name(self) -> str:
+        """The run's own label, or the algorithm's name; curves with different settings may share it."""
+        return self.settings[LABEL] or algorithm_label(self.algorithm)
 
     @property
     def seeds(self) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from driftless.report.curves import Curve
 from driftless.report.metrics import short
-from driftless.report.settings import Settings, algorithm_label
+from driftless.report.settings import Settings
 from driftless.report.summary import Row, Summary
 from driftless.report.tables import times
 
@@ -15,7 +15,7 @@ DIFFERS = "differs"
 
 def title_of(curves: Sequence[Curve]) -> str:
     """ "fedavg, scaffold and ghbm on digits"; more than three names are counted instead."""
-    names = list(dict.fromkeys(algorithm_label(curve.algorithm) for curve in curves))
+    names = list(dict.fromkeys(curve.name for curve in curves))
     data = list(dict.fromkeys(curve.settings["data.name"] for curve in curves))
     algorithms = listed(names) if len(names) <= 3 else f"{len(names)} algorithms"
     return f"{algorithms} on {listed(data) if len(data) <= 3 else f'{len(data)} data sets'}"
@@ -97,9 +97,16 @@ def best_two(summary: Summary, first: Row, second: Row) -> str:
     text = f"{first.label} ends with the {extreme} {summary.headline.name}, {final_text(first)}"
     if first.final.std is None or second.final.std is None:
         return f"{text}, before {second.label} with {final_text(second)}; with one seed each the order is uncertain."
-    if abs(first.final.mean - second.final.mean) <= first.final.std + second.final.std:
-        return f"{text}; the difference to {second.label} ({final_text(second)}) is within the spread over seeds."
+    if not is_better(first, second):
+        return f"{text}; the difference to {second.label} ({final_text(second)}) is not distinguishable over the seeds."
     return f"{text}, before {second.label} with {final_text(second)}."
+
+
+def is_better(first: Row, second: Row) -> bool:
+    """Whether the paired difference says so, in one direction or the other."""
+    ours = [each.verdict == "better" for each in first.differences if each.reference == second.label]
+    theirs = [each.verdict == "worse" for each in second.differences if each.reference == first.label]
+    return any(ours + theirs)
 
 
 def final_text(row: Row) -> str:

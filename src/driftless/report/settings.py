@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from driftless.algorithms import ALGORITHMS
 from driftless.config.resolution import CODE, SECTIONS, flat, read_toml
-from driftless.config.sections import Config
-from driftless.config.stored import BOOKKEEPING
+from driftless.config.sections import Config, is_experiment
 from driftless.data import DATASETS, PARTITIONS
 from driftless.errors import InputError
 from driftless.report.metrics import short
@@ -22,12 +21,13 @@ Settings = dict[str, Any]
 
 NEEDED = {
     "run.seed": int, "data.seed": int | None, "run.rounds": int,
-    "algorithm.name": str, "model.name": str, "data.name": str, "data.partition": str | None,
+    "run.label": str | None, "algorithm.name": str, "model.name": str, "data.name": str, "data.partition": str | None,
 }  # fmt: skip
 """What is used as more than a text, with its type."""
 SEEDS = ("run.seed", "data.seed")
 JUDGING = ("evaluate.metrics", "evaluate.monitor", "evaluate.mode")
 """Settings that change what is said about a result, not the result."""
+LABEL = "run.label"
 ALGORITHM = "algorithm."
 
 
@@ -76,14 +76,13 @@ def in_order(keys: Iterable[str]) -> list[str]:
     return sorted(keys, key=position)
 
 
-def is_experiment(key: str) -> bool:
-    """Whether a setting can change a result beyond rounding: the engine's cannot, except its precision."""
-    return key == "engine.dtype" or (not key.startswith("engine.") and key not in (*BOOKKEEPING, *JUDGING))
+def changes_result(key: str) -> bool:
+    return is_experiment(key) and key not in JUDGING
 
 
 def identity(settings: Settings) -> Settings:
     """What must be equal within a curve."""
-    return {key: value for key, value in settings.items() if key not in SEEDS and is_experiment(key)}
+    return {key: value for key, value in settings.items() if key == LABEL or (key not in SEEDS and changes_result(key))}
 
 
 def key_of(settings: Settings) -> str:
@@ -92,18 +91,19 @@ def key_of(settings: Settings) -> str:
 
 def differences(settings: Sequence[Settings]) -> list[str]:
     """The keys whose value is not the same in all experiments, section by section."""
-    keys = in_order(key for key in dict.fromkeys(key for each in settings for key in each) if is_experiment(key))
+    keys = in_order(key for key in dict.fromkeys(key for each in settings for key in each) if changes_result(key))
     absent = object()
     return [key for key in keys if any(s.get(key, absent) != settings[0].get(key, absent) for s in settings)]
 
 
 def labels(algorithms: Sequence[str], settings: Sequence[Settings]) -> list[str]:
-    """The algorithm's name, and the settings that differ where several curves have the same algorithm."""
+    """The run's own label or the algorithm's name, and the settings that differ where several curves have the same."""
+    given = [own.get(LABEL) or algorithm for algorithm, own in zip(algorithms, settings, strict=True)]
     names: list[str] = []
-    for algorithm, own in zip(algorithms, settings, strict=True):
-        same = [s for a, s in zip(algorithms, settings, strict=True) if a == algorithm]
+    for name, own in zip(given, settings, strict=True):
+        same = [s for n, s in zip(given, settings, strict=True) if n == name]
         parts = [f"{key}={text_of(own, key)}" for key in differences(same)]
-        names.append(" ".join([algorithm_label(algorithm), *parts]))
+        names.append(" ".join([algorithm_label(name), *parts]))
     # Shortened values and files of the same name in two folders give equal labels.
     return [n if names.count(n) == 1 else f"{n} ({names[: i + 1].count(n)})" for i, n in enumerate(names)]
 
@@ -126,7 +126,7 @@ def settings_tables(settings: Sequence[Settings]) -> tuple[list[Setting], list[S
     options = [key for key in differ if key.startswith(ALGORITHM) and key != f"{ALGORITHM}name"]
     differing = [Setting("algorithm options", [options_text(each, options) for each in settings])] if options else []
     differing += [Setting(k, [text_of(each, k) for each in settings]) for k in differ if not k.startswith(ALGORITHM)]
-    shared = [Setting(k, [short(v)]) for k, v in settings[0].items() if k not in differ and is_experiment(k)]
+    shared = [Setting(k, [short(v)]) for k, v in settings[0].items() if k not in differ and changes_result(k)]
     return differing, shared
 
 

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from driftless.compare import COMPARISON, is_comparison
+from driftless.compare import read_options
 from driftless.errors import InputError, check_range
+from driftless.report.cells import Cell, cells_of
 from driftless.report.curves import Curve, Floats, Run, first_reach, group
 from driftless.report.metrics import AXES, HEADLINES, METRICS, Axis, Metric, metric
+from driftless.report.paired import Difference, ValueOfSeed, differences
+from driftless.report.settings import key_of
 from driftless.runs.directory import StoredRun
-from driftless.runs.files import read_json
 
 BASELINE = "fedavg"
 LAST = 10
@@ -35,7 +37,7 @@ class Spread(NamedTuple):
 
 
 class Target(NamedTuple):
-    """The value that "to target" refers to, for all curves with the same data and model."""
+    """The value that "to target" refers to, for all curves of a cell with the same data and model."""
 
     value: float
     rule: Literal["given", "fedavg", "best"]
@@ -74,6 +76,8 @@ class Row:
 
     label: str
     algorithm: str
+    cell: str
+    """Name of the cell of the sweep; empty when nothing was swept."""
     seeds: int
     final: Spread | None
     """Of the seeds that ended without diverging; while none has ended, where they are now."""
@@ -82,6 +86,8 @@ class Row:
     """Mean of the last evaluations."""
     last_count: int
     """How many evaluations `last` is over."""
+    differences: tuple[Difference, ...]
+    """Of `last`, paired over seeds, to FedAvg and to the best of the same cell."""
     costs: dict[str, Cost]
     """By axis; without those that were not recorded. Empty without a target."""
     target: Target | None
@@ -99,9 +105,11 @@ class Summary:
     rows: list[Row]
     """The best first."""
     targets: list[Target]
-    """One for each combination of data and model."""
+    """One for each cell and each combination of data and model."""
     curves: list[Curve]
     """In the order in which they were given."""
+    parts: list[tuple[Cell, Summary]]
+    """Cell by cell, the curves with shorter labels; one when nothing was swept. A part has no parts."""
 
     @property
     def last_count(self) -> int | None:
@@ -115,20 +123,64 @@ class Summary:
 
 
 def summarise(runs: Sequence[StoredRun], target: float | None = None) -> Summary:
-    """Group the runs into curves and compare them; without `target` the rule of `target_of` sets one."""
+    """Group the runs into curves and compare those of each cell; without `target` the rule of `target_of` sets one."""
     curves = group(runs)
     headline = headline_of(curves)
     check_target(target, headline)
+    parts = [(cell, summary_of(cell, headline, target)) for cell in cells_of(curves)]
+    rows = [row for cell, part in parts for row in with_full_labels(cell, part.rows)]
+    targets = [found for _, part in parts for found in part.targets]
+    return Summary(headline, best_first(rows, headline), targets, curves, parts)
+
+
+def summary_of(cell: Cell, headline: Metric | None, target: float | None) -> Summary:
+    """Of the curves of one cell."""
     rows: list[Row] = []
     targets: list[Target] = []
-    for problem in dict.fromkeys(curve.problem for curve in curves):
-        same = [curve for curve in curves if curve.problem == problem]
+    paired = paired_differences(cell.curves, headline) if headline else {}
+    for problem in dict.fromkeys(curve.problem for curve in cell.curves):
+        same = [curve for curve in cell.curves if curve.problem == problem]
         found = target_of(same, headline, target) if headline else None
         targets += [found] if found else []
-        rows += [row_of(curve, headline, found, same) for curve in same]
+        rows += [row_of(curve, cell, headline, found, same, paired.get(curve.label, ())) for curve in same]
+    return Summary(headline, best_first(rows, headline), targets, list(cell.curves), [])
+
+
+def best_first(rows: Iterable[Row], headline: Metric | None) -> list[Row]:
     sign = -1 if headline and headline.better == "high" else 1
-    rows.sort(key=lambda row: math.inf if row.final is None else sign * row.final.mean)
-    return Summary(headline, rows, targets, curves)
+    return sorted(rows, key=lambda row: math.inf if row.final is None else sign * row.final.mean)
+
+
+def with_full_labels(cell: Cell, rows: Iterable[Row]) -> list[Row]:
+    full = dict(zip((curve.label for curve in cell.curves), cell.full_labels, strict=True))
+    return [replace(row, label=full[row.label]) for row in rows]
+
+
+def paired_differences(curves: Sequence[Curve], headline: Metric) -> dict[str, tuple[Difference, ...]]:
+    """By label; curves are paired with those on the same data only."""
+    found: dict[str, tuple[Difference, ...]] = {}
+    for data in dict.fromkeys(data_of(curve) for curve in curves):
+        same = [curve for curve in curves if data_of(curve) == data]
+        values = {curve.label: value_of_seed(curve, headline.key) for curve in same}
+        baseline = best_baseline(same, headline)
+        found |= differences(values, baseline.label if baseline else None, headline.better or "high")
+    return found
+
+
+def data_of(curve: Curve) -> str:
+    return key_of({key: value for key, value in curve.settings.items() if key.startswith("data.")})
+
+
+def value_of_seed(curve: Curve, key: str) -> ValueOfSeed:
+    """The mean of the last evaluations of each run that has ended."""
+    values: dict[Hashable, float | None] = {}
+    for run in curve.runs:
+        known = measured(run, key)
+        if run.status == "diverged":
+            values[run.seed, run.data_seed] = None
+        elif run.status != "unfinished" and len(known):
+            values[run.seed, run.data_seed] = float(known[-last_of(known) :].mean())
+    return values
 
 
 def headline_of(curves: Sequence[Curve]) -> Metric | None:
@@ -156,7 +208,7 @@ def check_target(target: float | None, headline: Metric | None) -> None:
 
 
 def target_of(curves: Sequence[Curve], headline: Metric, given: float | None = None) -> Target | None:
-    """The target for curves with the same data and model: what the user gave, or the GHBM paper's rule.
+    """The target for curves of one cell with the same data and model: what the user gave, or the GHBM paper's rule.
 
     The paper (appendix C.3, step 1) asks for "the minimum number of rounds r_a to reach the performance of FedAvg".
     FedAvg's performance is its final model quality, the mean over the last evaluations (section 5), averaged over
@@ -182,17 +234,12 @@ def target_of(curves: Sequence[Curve], headline: Metric, given: float | None = N
 
 def stored_target(curves: Iterable[Curve], headline: Metric) -> float | None:
     """The target that the runs, or the comparison they belong to, were started with, if all have the same."""
-    curves = list(curves)
-    found = {started_with(run) for curve in curves for run in curve.runs}
-    monitors = {run.settings["evaluate.monitor"] or "test_accuracy" for curve in curves for run in curve.runs}
+    runs = [run for curve in curves for run in curve.runs]
+    folders = {run.comparison for run in runs}
+    shared = {folder: read_options(folder).target if folder else None for folder in folders}
+    found = {shared[run.comparison] if (own := run.settings["run.target"]) is None else own for run in runs}
+    monitors = {run.settings["evaluate.monitor"] or "test_accuracy" for run in runs}
     return found.pop() if len(found) == 1 and monitors == {headline.key} else None
-
-
-def started_with(run: Run) -> float | None:
-    own, folder = run.settings["run.target"], run.stored.path.parent.parent  # <comparison>/<algorithm>/<seed>
-    if own is not None or not is_comparison(folder):
-        return own
-    return read_json(folder / COMPARISON).get("target")
 
 
 def best_baseline(curves: Iterable[Curve], headline: Metric) -> Curve | None:
@@ -202,7 +249,10 @@ def best_baseline(curves: Iterable[Curve], headline: Metric) -> Curve | None:
     return max(known, key=lambda pair: pair[0])[1] if known else None
 
 
-def row_of(curve: Curve, headline: Metric | None, target: Target | None, same: Sequence[Curve]) -> Row:
+def row_of(
+    curve: Curve, cell: Cell, headline: Metric | None, target: Target | None, same: Sequence[Curve],
+    paired: tuple[Difference, ...],
+) -> Row:  # fmt: skip
     runs = counted(curve)
     key = headline.key if headline else ""
     baseline = next((c for c in same if target and c.label == target.baseline), None)
@@ -214,11 +264,13 @@ def row_of(curve: Curve, headline: Metric | None, target: Target | None, same: S
     return Row(
         label=curve.label,
         algorithm=curve.algorithm,
+        cell=cell.name,
         seeds=len(curve.runs),
         final=final(runs, key),
         best=best(runs, headline) if headline else None,
         last=last_mean(runs, key),
         last_count=max((last_of(measured(run, key)) for run in runs), default=0),
+        differences=paired,
         costs=costs,
         target=target,
         norm=final(runs, "norm_x"),

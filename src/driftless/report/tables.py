@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
 from driftless.report.metrics import Axis, Better
+from driftless.report.paired import AGAINST, Against, Difference, Verdict
 from driftless.report.summary import Cost, Row, Spread, Summary
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
 NOTHING = "–"
 LARGE = 1e7
 """From here on, powers of ten are easier to read."""
-COMPACT = ("label", "final", "best", "rounds", "megabytes", "norm", "failures", "diverged")
-"""What fits into a terminal."""
+COMPACT = ("label", "final", "paired", "rounds", "megabytes", "failures", "diverged")
+"""What fits into 80 columns."""
+WHOLE, LONGEST_WHOLE = ("label", "final", "paired", "failures", "diverged"), 18
+"""What stays on one line in a narrow terminal, where the other columns break theirs."""
+MARKS: dict[Verdict, str] = {"better": " ▲", "worse": " ▼", "not distinguishable": ""}
 
 
 class Cell(NamedTuple):
@@ -55,6 +62,8 @@ def columns(summary: Summary) -> list[Column]:
             explanation = f"Mean {name} of the last {last}evaluations of each seed."
             title = f"mean of last {last}".rstrip()
             found.append(Column("last", title, explanation, lambda row: number(row.last), better))
+    if headline is not None:
+        found += paired_columns(summary)
     if len(summary.targets) > 1:
         found.append(Column("target", "target", "One for each data set and model.", target_cell))
     found += [cost_column(axis, summary) for axis in summary.axes()]
@@ -66,6 +75,50 @@ def columns(summary: Summary) -> list[Column]:
         if any(getattr(row, key) for row in rows):
             found.append(Column(key, key, explanation, lambda row, key=key: count(getattr(row, key))))
     return found
+
+
+def paired_columns(summary: Summary) -> list[Column]:
+    """Against FedAvg, if there is one, and against the best; the first of them is for the terminal."""
+    found = [column for against in AGAINST if (column := paired_column(summary, against))]
+    return [column._replace(key="paired") if not position else column for position, column in enumerate(found)]
+
+
+def paired_column(summary: Summary, against: Against) -> Column | None:
+    references = {each.reference for row in summary.rows for each in row.differences if each.against == against}
+    if not references:
+        return None
+    explanation = (
+        "Mean difference of the last evaluations over the seeds that both have, ± half of its 95 % confidence "
+        "interval; ▲ better, ▼ worse, no mark: not distinguishable."
+    )
+    one = against == "fedavg" and len(references) == 1
+    title = f"vs {references.pop() if one else against}"
+    return Column(f"vs {against}", title, explanation, lambda row: paired_cell(row, against))
+
+
+def paired_cell(row: Row, against: Against) -> Cell:
+    found = next((each for each in row.differences if each.against == against), None)
+    if found is None:
+        return Cell(NOTHING)
+    form = precision(found.mean, found.half)
+    half = "" if found.half is None else f" ± {found.half:{form}}"
+    text = f"{found.mean:+{form}}{half}{MARKS[found.verdict]}"
+    return Cell(text, found.mean, paired_details(found, form))
+
+
+def precision(mean: float, half: float | None) -> str:
+    """The format that shows two figures of the uncertainty: +0.0190 ± 0.0060."""
+    if not half:
+        return ".2g"
+    decimals = 1 - math.floor(math.log10(half))
+    return f".{max(decimals, 0)}f" if decimals < 7 and max(abs(mean), half) < LARGE else ".1e"
+
+
+def paired_details(difference: Difference, form: str) -> str:
+    parts = [f"{difference.seeds} seeds"]
+    if difference.low is not None and difference.high is not None:
+        parts = [f"{difference.low:+{form}} to {difference.high:+{form}}", *parts, str(difference.method)]
+    return ", ".join(parts + ([f"{difference.diverged} diverged"] if difference.diverged else []))
 
 
 def cost_column(axis: Axis, summary: Summary) -> Column:
@@ -82,7 +135,7 @@ def cost_column(axis: Axis, summary: Summary) -> Column:
 def cells(summary: Summary, chosen: Sequence[Column]) -> list[list[Cell]]:
     """[rows, columns], the best of each column marked when there is a choice."""
     table = [[column.cell(row) for column in chosen] for row in summary.rows]
-    one_problem = len({row.target.problem for row in summary.rows if row.target}) <= 1
+    one_problem = len({(row.cell, row.target and row.target.problem) for row in summary.rows}) <= 1
     for j, column in enumerate(chosen if one_problem else ()):
         values = {value for line in table if isinstance(value := line[j].value, int | float)}
         if column.better is None or len(values) < 2:
@@ -156,19 +209,54 @@ def plain(cell: Cell) -> str:
     return f"{cell.text} ({cell.note})" if cell.note else cell.text
 
 
-def rich_table(summary: Summary, full: bool = False) -> Table:
-    """For the terminal: the columns that fit, or all of them."""
+def rich_tables(summary: Summary, full: bool = False) -> list[Table | Text]:
+    """For the terminal: a table for each cell, and what the marks mean."""
+    from rich.text import Text
+
+    tables: list[Table | Text] = [rich_table(part, full, cell.name) for cell, part in summary.parts]
+    note = paired_note(summary)
+    return [*tables, Text(note, style="dim italic")] if note else tables
+
+
+def rich_table(summary: Summary, full: bool = False, title: str = "") -> Table:
+    """The columns that fit, or all of them."""
     from rich.table import Table
     from rich.text import Text
 
     chosen = [column for column in columns(summary) if full or column.key in COMPACT]
     chosen = [column for column in chosen if full or column.key != "failures" or any(r.failures for r in summary.rows)]
     table = Table(box=None, padding=(0, 2, 0, 0), caption=caption(summary) or None, caption_justify="left")
-    for column in chosen:
-        table.add_column(column.title, justify="left" if column.key == "label" else "right")
-    for line in cells(summary, chosen):
-        table.add_row(*[Text(plain(cell), style="bold" if cell.best else "") for cell in line])
+    table.title, table.title_justify = Text(title, style="bold") if title else None, "left"
+    lines = cells(summary, chosen)
+    texts = [[terminal_text(column, cell, full) for column, cell in zip(chosen, line, strict=True)] for line in lines]
+    for position, column in enumerate(chosen):
+        justify = "left" if column.key == "label" else "right"
+        longest = max(len(line[position]) for line in texts)
+        whole = column.key in WHOLE and longest <= LONGEST_WHOLE
+        header = fill(column.title, max(longest, len("algorithm"))) if whole else column.title
+        table.add_column(header, justify=justify, overflow="fold", no_wrap=whole)
+    for line, shown in zip(lines, texts, strict=True):
+        styled = [Text(text, style="bold" if cell.best else "") for cell, text in zip(line, shown, strict=True)]
+        table.add_row(*styled)
     return table
+
+
+def terminal_text(column: Column, cell: Cell, full: bool) -> str:
+    return plain(cell) if full or column.key != "paired" else cell.text
+
+
+def paired_note(summary: Summary) -> str:
+    """What the terminal's column of differences means, and what it leaves out; empty without such a column."""
+    found = [each for row in summary.rows for each in row.differences]
+    if not found:
+        return ""
+    shown = next(against for against in AGAINST if any(each.against == against for each in found))
+    note = (
+        f"vs {shown}: mean of the last evaluations, paired over seeds, ± half of the 95 % interval of each pair; "
+        "▲ better, ▼ worse, no mark: not distinguishable."
+    )
+    left_out = any(each.diverged for each in found)
+    return f"{note} Seeds in which one of the two runs diverged are left out." if left_out else note
 
 
 def caption(summary: Summary) -> str:
@@ -196,7 +284,7 @@ def csv_text(summary: Summary) -> str:
 
 
 def record(row: Row, summary: Summary) -> dict[str, object]:
-    values: dict[str, object] = {"curve": row.label, "algorithm": row.algorithm, "seeds": row.seeds}
+    values: dict[str, object] = {"curve": row.label, "algorithm": row.algorithm, "cell": row.cell, "seeds": row.seeds}
     values["metric"] = summary.headline.key if summary.headline else None
     for name, spread in (("final", row.final), ("best", row.best), ("last", row.last), ("norm_x", row.norm)):
         values |= {f"{name}_mean": spread and spread.mean, f"{name}_std": spread and spread.std}
@@ -206,3 +294,18 @@ def record(row: Row, summary: Summary) -> dict[str, object]:
         values |= {f"{key}_to_target": cost and cost.value, f"{key}_relative": cost and cost.relative}
         values |= {f"{key}_reached": cost and cost.reached}
     return values | {"failures": row.failures, "diverged": row.diverged, "unfinished": row.unfinished}
+
+
+def json_record(summary: Summary) -> dict[str, object]:
+    """The whole: cells, and by cell the rows and every paired difference."""
+    parts = summary.parts
+    return {
+        "cells": [{"name": cell.name, "settings": cell.values} for cell, _ in parts],
+        "algorithms": [record(row, part) for _, part in parts for row in part.rows],
+        "differences": [
+            {"curve": row.label, "cell": cell.name, **each._asdict()}
+            for cell, part in parts
+            for row in part.rows
+            for each in row.differences
+        ],
+    }

@@ -348,8 +348,9 @@ def with_decisions(resolved: Resolved, simulation: Simulation) -> Resolved:
 def fingerprint(config: Config) -> str:
     """Of everything that decides the numbers of a run."""
     settings = config.model_dump()
-    for section, key in (("run", "checkpoint_every"), ("run", "output"), ("engine", "workers"), ("engine", "memory")):
-        settings[section].pop(key)
+    for key in ("run.checkpoint_every", "run.output", "run.label", "engine.workers", "engine.memory"):
+        section, _, name = key.partition(".")
+        settings[section].pop(name)
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
