@@ -196,7 +196,8 @@ def test_wrappers_schedules_and_lists_are_described(tmp_path: Path):
         ({"output": 3}, "output must be the path of a folder"),
         ({"dtype": torch.int64}, "dtype must be one of"),
         ({"on_round": 3}, "on_round must be a function"),
-        ({"model": network}, "give an instance, not a class"),
+        ({"model": 3}, "model must be a model's name or an nn.Module"),
+        ({"model": lambda: 3}, "needs a torch.nn.Module, or a class or function that makes one"),
     ],
 )
 def test_a_mistake_is_explained_and_nothing_is_written(given: dict[str, Any], message: str, tmp_path: Path):
@@ -300,3 +301,89 @@ def test_the_command_line_says_that_a_run_of_a_script_is_continued_by_the_script
     assert ended.code == 2
     assert "'python:Damped' is an object of the script" in ended.err
     assert "run that script again" in ended.err
+
+
+def compare(folder: Path, algorithms: Any = None, **changes: Any) -> driftless.ComparisonResult:
+    given = settings(rounds=3, jobs=1, seeds=2) | changes
+    federation = given.pop("federation", classification(SIZES))
+    algorithms = algorithms or {"fedavg": "fedavg", "mine": Damped(damping=0.1), "other": Damped(damping=0.6)}
+    return driftless.compare(algorithms, federation, given.pop("model", network()), output=folder, **given)
+
+
+def test_a_comparison_of_own_algorithms_has_the_bits_of_single_runs(tmp_path: Path):
+    table = compare(tmp_path / "cmp")
+    assert [run.path.relative_to(tmp_path / "cmp").as_posix() for run in table.runs] == [
+        f"{name}/seed-{seed}" for name in ("fedavg", "mine", "other") for seed in (0, 1)
+    ]
+    alone = run(tmp_path / "alone", algorithm=Damped(damping=0.6), rounds=3, seed=1)
+    assert torch.equal(table.runs[-1].state["server.x"], alone.state["server.x"])
+    assert {row["curve"] for row in table.rows} == {"fedavg", "mine", "other"}
+    assert "mine" in str(table)
+
+
+def test_a_comparison_in_several_processes_has_the_same_bits_and_needs_no_guard(tmp_path: Path):
+    one, two = compare(tmp_path / "one"), compare(tmp_path / "two", jobs=2)
+    for a, b in zip(one.runs, two.runs, strict=True):
+        assert_same_run(a.path, b.path)
+
+
+def test_a_comparison_is_continued_and_one_with_other_data_settings_or_code_is_refused(tmp_path: Path):
+    first = compare(tmp_path / "cmp", seeds=1)
+    again = compare(tmp_path / "cmp", seeds=1)
+    assert again.rows == first.rows
+    with pytest.raises(InputError, match=r"local\.lr of 'fedavg/seed-0' is 0\.1 there and 0\.2 here"):
+        compare(tmp_path / "cmp", seeds=1, local=LocalTraining(lr=0.2, epochs=2, batch_size=4))
+    with pytest.raises(InputError, match="the data changed"):
+        compare(tmp_path / "cmp", seeds=1, federation=classification(SIZES, seed=3))
+    with pytest.raises(InputError, match="'fedavg/seed-1' is only here"):
+        compare(tmp_path / "cmp", seeds=2)
+
+
+def test_a_factory_begins_each_seed_at_its_own_parameters_and_a_module_all_at_the_same(tmp_path: Path):
+    def make() -> nn.Module:
+        return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+
+    def beginnings(folder: Path) -> set[str]:
+        return {
+            (folder / "fedavg" / f"seed-{seed}" / "fingerprint.json").read_text().split('"x0"')[1] for seed in (0, 1)
+        }
+
+    compare(tmp_path / "made", {"fedavg": "fedavg"}, model=make)
+    compare(tmp_path / "given", {"fedavg": "fedavg"}, model=network())
+    assert len(beginnings(tmp_path / "made")) == 2
+    assert len(beginnings(tmp_path / "given")) == 1
+
+
+def test_settings_of_one_algorithm_and_a_sweep_of_a_comparison(tmp_path: Path):
+    table = compare(
+        tmp_path / "cmp",
+        ["fedavg", "scaffold"],
+        settings={"scaffold": {"lr": 0.05}},
+        sweep={"local.epochs": [1, 2]},
+        seeds=1,
+    )
+    assert {(run.config.algorithm.name, run.config.local.lr, run.config.local.epochs) for run in table.runs} == {
+        ("fedavg", 0.1, 1), ("fedavg", 0.1, 2), ("scaffold", 0.05, 1), ("scaffold", 0.05, 2)
+    }  # fmt: skip
+    with pytest.raises(InputError, match="unknown name in settings 'scafold'"):
+        compare(tmp_path / "other", ["fedavg", "scaffold"], settings={"scafold": {"lr": 0.05}})
+
+
+def test_own_metrics_are_in_the_history_of_a_run_and_judge_it(tmp_path: Path):
+    def share_of_first(outputs: torch.Tensor, targets: torch.Tensor) -> float:
+        return float((outputs.argmax(1) == 0).double().mean())
+
+    evaluation = driftless.EvaluationSettings({"f1": "f1", "share": share_of_first}, monitor="share", mode="min")
+    stored = run(tmp_path / "run", evaluation=evaluation)
+    assert len(stored.history["test_share"]) == 6
+    assert len(stored.history["test_f1"]) == 6
+    assert stored.result is not None
+    assert stored.result["best"] == min(stored.history["test_share"])
+
+    def share_of_first(outputs: torch.Tensor, targets: torch.Tensor) -> float:
+        return float((outputs.argmax(1) == 1).double().mean())
+
+    with pytest.raises(InputError, match="the code of a metric changed"):
+        run(tmp_path / "run", evaluation=driftless.EvaluationSettings(
+            {"f1": "f1", "share": share_of_first}, monitor="share", mode="min"
+        ))  # fmt: skip

@@ -12,7 +12,7 @@ from driftless.engine.settings import EngineSettings
 from driftless.errors import Diverged, InputError
 
 # It imports the packages compare, report and tune, so that the functions of these names come after them as attributes.
-from driftless.experiments import Best, load_run, report, run, tune
+from driftless.experiments import Best, ComparisonResult, compare, load_run, report, run, tune
 from driftless.runs.directory import StoredRun
 from driftless.simulate import Result, simulate
 
@@ -23,6 +23,7 @@ __all__ = [
     "AdaptiveClipping",
     "Algorithm",
     "Best",
+    "ComparisonResult",
     "Delta",
     "Diverged",
     "EngineSettings",
@@ -40,6 +41,7 @@ __all__ = [
     "ServerSchedule",
     "Step",
     "StoredRun",
+    "compare",
     "load",
     "load_run",
     "report",

@@ -7,7 +7,8 @@ models or code are an error that names the difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from io import StringIO
 from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
@@ -15,21 +16,29 @@ from typing import Any, Unpack
 from torch import nn
 
 from driftless.algorithm import Algorithm
-from driftless.config.arguments import Arguments, described
+from driftless.compare import comparison_of, prepare_folder
+from driftless.config.arguments import SOURCE, Arguments, Described, described
 from driftless.config.build import algorithm_of, local_of
-from driftless.config.resolution import with_values
+from driftless.config.resolution import Resolved, combine, full_keys, with_values
 from driftless.config.user_code import using
 from driftless.data.federation import Federation
 from driftless.engine.history import Record
 from driftless.engine.local import LocalTraining
-from driftless.errors import InputError, check_type
+from driftless.errors import InputError, check_type, unknown
+from driftless.report.summary import Summary, summarise
+from driftless.report.tables import record, rich_tables
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun, find_runs, is_run
+from driftless.runs.jobs import play
 from driftless.runs.run import check_same_run, start_or_resume
 from driftless.tune.plan import DEFAULTS, Tune, plan_search
 from driftless.tune.space import table_of
 
 Place = str | PathLike[str]
+Model = nn.Module | str | Callable[..., nn.Module]
+"""A module, whose parameters are x^0, a name of ours, or a class or function that makes one from the run's seed."""
+WIDTH = 100
+"""Columns of a table that is printed from Python."""
 
 
 class CallOnRound(Callback):
@@ -45,7 +54,7 @@ class CallOnRound(Callback):
 def run(
     algorithm: Algorithm | str,
     federation: Federation,
-    model: nn.Module | str,
+    model: Model,
     *,
     output: Place,
     on_round: Callable[[Record], object] | None = None,
@@ -54,8 +63,8 @@ def run(
 ) -> StoredRun:
     """`simulate` on disk: a run directory that can be resumed after a kill, compared and reported.
 
-    The further arguments are those of `simulate`, and of a run's configuration `checkpoint_every`, `target`,
-    `stop_at_target` and `patience`.
+    `model` may also be a class or a function that makes one, from the run's seed. The further arguments are those of
+    `simulate`, and of a run's configuration `checkpoint_every`, `target`, `stop_at_target` and `patience`.
     """
     folder = as_folder(output)
     if on_round is not None:
@@ -92,6 +101,70 @@ def as_folder(place: object) -> Path:
 
 
 @dataclass(frozen=True)
+class ComparisonResult:
+    """The runs of a comparison, and what they come to; prints as a table."""
+
+    folder: Path
+    runs: list[StoredRun]
+    rows: list[dict[str, Any]]
+    """For each algorithm, in each cell of a sweep: means and deviations over seeds, costs. The best first."""
+    summary: Summary = field(repr=False)
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        text = Console(file=StringIO(), width=WIDTH)
+        text.print(*rich_tables(self.summary), sep="\n")
+        assert isinstance(text.file, StringIO)
+        return text.file.getvalue().rstrip()
+
+
+def compare(
+    algorithms: Mapping[str, Algorithm | str] | Sequence[str],
+    federation: Federation,
+    model: Model,
+    *,
+    output: Place,
+    seeds: int = 3,
+    sweep: Mapping[str, Sequence[Any]] | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    jobs: int | None = None,
+    target: float | None = None,
+    **arguments: Unpack[Arguments],
+) -> ComparisonResult:
+    """Algorithms by the names of their curves, each with the same seeds: `seed`, `seed` + 1, ...
+
+    `settings`: by name, settings that differ: {"scaffold": {"local.lr": 0.05}}. `sweep`: values of settings over
+    which all is repeated: {"local.epochs": [1, 5]}. `jobs`: runs at the same time, default one a core. The further
+    arguments are those of `run`. A class or function as `model` makes one for each seed; a module begins all of them.
+    """
+    folder = as_folder(output)
+    named = algorithms if isinstance(algorithms, Mapping) else {name: name for name in algorithms}
+    for name in settings or {}:
+        if name not in named:
+            raise unknown("name in settings", name, named)
+    made = {name: described(each, federation, model, arguments, name) for name, each in named.items()}
+    objects = {label: value for each in made.values() for label, value in each.objects.items()}
+    with using(objects):
+        comparison = comparison_of(
+            {name: config_of(each, (settings or {}).get(name, {})) for name, each in made.items()}, seeds, sweep, target
+        )
+        prepare_folder(comparison, folder)
+        for name, resolved in comparison.runs.items():
+            if is_run(folder / name) and resolved.config.run.seed == arguments.get("seed", 0):
+                check_same_run(folder / name, resolved)
+        runs = play([folder / name for name in comparison.runs], lambda done: None, jobs)
+    summary = summarise(runs, target)
+    return ComparisonResult(folder, runs, [record(row, summary) for row in summary.rows], summary)
+
+
+def config_of(made: Described, own: Mapping[str, Any]) -> Resolved:
+    """One process each: several runs side by side are faster than one run in several processes."""
+    base = {"engine.workers": 1, **made.values}
+    return combine([(SOURCE, base), ("settings", full_keys(own, base))])
+
+
+@dataclass(frozen=True)
 class Best:
     """What a search has found."""
 
@@ -117,7 +190,7 @@ class Best:
 def tune(
     algorithm: Algorithm | str,
     federation: Federation,
-    model: nn.Module | str,
+    model: Model,
     *,
     output: Place,
     space: Mapping[str, Any] | None = None,

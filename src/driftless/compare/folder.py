@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from driftless.compare.plan import Comparison
-from driftless.config.resolution import Resolved, to_toml
-from driftless.config.sections import Config
+from driftless.config.resolution import Resolved, flat, to_toml
 from driftless.config.stored import read_stored, resolve_stored
 from driftless.errors import InputError
 from driftless.runs.directory import PLANNED, StoredRun, command, refuse_file
@@ -32,9 +31,9 @@ def prepare_folder(comparison: Comparison, folder: Path) -> None:
     """Write the plan down, so that the whole can be resumed; an existing folder must hold the same plan."""
     refuse_file(folder)
     if is_comparison(folder):
-        if settings_of(comparison) != settings_of(read_comparison(folder, resolve_stored)):
+        if different := difference(read_comparison(folder, resolve_stored), comparison):
             raise InputError(
-                f"'{folder}' holds a comparison with other settings; choose another output, "
+                f"'{folder}' holds a comparison with other settings: {different}. Choose another output, "
                 f"or continue that one with: {command('resume', folder)}"
             )
         return
@@ -55,8 +54,16 @@ def prepare_folder(comparison: Comparison, folder: Path) -> None:
         raise
 
 
-def settings_of(comparison: Comparison) -> dict[str, Config]:
-    return {name: resolved.config for name, resolved in comparison.runs.items()}
+def difference(there: Comparison, here: Comparison) -> str:
+    """In words, the first difference between two plans; empty: there is none."""
+    for name in {**there.runs, **here.runs}:
+        if name not in there.runs or name not in here.runs:
+            return f"'{name}' is only {'there' if name in there.runs else 'here'}"
+        before, now = flat(there.runs[name].config), flat(here.runs[name].config)
+        for key in {**before, **now}:
+            if before.get(key) != now.get(key):
+                return f"{key} of '{name}' is {before.get(key, 'not set')} there and {now.get(key, 'not set')} here"
+    return ""
 
 
 def read_comparison(folder: Path, read: Callable[[Path], Resolved] = read_stored) -> Comparison:

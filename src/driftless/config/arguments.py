@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any, TypedDict
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from driftless.algorithm import Algorithm
 from driftless.algorithms import ALGORITHMS, AdaptiveClipping
@@ -97,14 +97,16 @@ def described(
     for name in arguments:
         if name not in Arguments.__annotations__:
             raise unknown("argument", name, Arguments.__annotations__)
-    check_types(federation, model, arguments.get("local"), arguments.get("server"))
+    made = isinstance(model, nn.Module | str) or not callable(model)  # a factory makes one for each seed
+    check_types(federation, model if made else nn.Module(), arguments.get("local"), arguments.get("server"))
     if "rounds" not in arguments or "cohort" not in arguments:
         missing = "rounds" if "rounds" not in arguments else "cohort"
         raise InputError(f"{missing} is missing; give it, for example rounds=100, cohort=10.")
     result = Described()
     describe_algorithm(result, as_algorithm(algorithm), arguments, label)
     result.set("data.name", federation, getattr(federation, "name", ""))
-    result.set("model.name", model, type(model).__name__)
+    result.set("model.name", model, type(model).__name__ if isinstance(model, nn.Module) else "")
+    result.set("model.output", arguments.get("model_output"))
     result.set("local.loss", arguments.get("loss"))
     result.set("run.cohort", arguments["cohort"])
     describe_settings(result, "local", arguments.get("local"))

@@ -134,13 +134,14 @@ def start_or_resume(
 
 def check_same_run(directory: Path, resolved: Resolved) -> None:
     """Raise, naming the difference, unless the run of the directory has these settings, data, model and code."""
-    there, here = flat(StoredRun(directory).config), flat(resolved.config)
+    simulation = simulation_of(resolved.config)
+    there, here = flat(StoredRun(directory).config), flat(with_decisions(resolved, simulation).config)
     for key in different_settings(there, here):
         raise InputError(
             f"'{directory}' holds a run with other settings: {key} is {there.get(key, 'not set')} there and "
             f"{here.get(key, 'not set')} here. Choose another output, or the same settings."
         )
-    check_same(directory, simulation_of(resolved.config))
+    check_same(directory, simulation)
 
 
 def refuse_other_engine(directory: Path, recorded: dict[str, Any]) -> None:
