@@ -188,6 +188,8 @@ def prepare(
     module = as_module(model, federation, seed)
     notices = () if weights is None else models.load_weights(module, weights)
     flat = FlatModel(module, dtype)
+    if flat.frozen_statistics:
+        notices += (f"layers in eval mode keep their statistics: {', '.join(flat.frozen_statistics)}",)
     federation = federation.to(dtype)
     loss = default_loss(federation.targets) if loss is None else loss
     outputs = check_fit(flat, federation, loss)
