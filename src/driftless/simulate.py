@@ -180,6 +180,7 @@ def prepare(
     check_choice("dtype", dtype, (torch.float32, torch.float64))
     check_whole("evaluate_every", evaluate_every, 0, other=None)
     schedule.check(federation.clients, rounds)
+    local = local.for_rounds(rounds)
     check_no_empty_client(federation)
     check_steps(local, federation.sizes)
     check_images(local.augment, federation.inputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.func import grad_and_value
 
 from driftless.algorithm import Algorithm, Client, Local, Message, Round, Step, Upload, Vector
-from driftless.engine import augment
+from driftless.engine import augment, local_lr
 from driftless.engine.flat import FlatModel, Parameters
+from driftless.engine.local_lr import LearningRate
 from driftless.engine.losses import Loss, correct, weighted
 from driftless.errors import InputError, check_choice, check_range, check_whole, unknown
 
@@ -27,15 +28,17 @@ class LocalTraining:
 
     `batch_size=None` is the full local batch. `last_batch` decides what happens when the batch size does not divide the
     client's examples: "short" takes the remainder as it is, "bootstrap" fills it by drawing again from the client's own
-    examples, "drop" leaves it out. Round t uses the learning rate lr * lr_decay^(t-1). The gradient of the loss is
-    clipped to `clip_norm` before weight decay is added to it.
+    examples, "drop" leaves it out. The gradient of the loss is clipped to `clip_norm`, then weight decay is added to it.
+
+    Round t uses the learning rate lr * lr_decay^(t-1). `lr` is a number; or a list with one for each round, of which
+    the last one stays for all later rounds; or a function of the round (1, 2, ...).
 
     `augment` changes the images of each minibatch at random: "crop-flip" pads an image with 4 zeros on all sides, crops
     it at a random place to its old size, and mirrors it left-right with probability 1/2; "half-crop-flip" also crops
     with probability 1/2 only; "flip" only mirrors. Full-batch gradients and evaluations see the images as they are.
     """
 
-    lr: float = 0.1
+    lr: LearningRate = field(default=0.1, hash=False)  # a list would be hashed anew for each client
     epochs: int | None = None
     steps: int | None = None
     batch_size: int | None = None
@@ -55,7 +58,7 @@ class LocalTraining:
             object.__setattr__(self, "epochs", 1)
         for name in ("epochs", "steps", "batch_size"):
             check_whole(f"local.{name}", getattr(self, name), 1, other=None)
-        check_range("local.lr", self.lr, 0, math.inf, low_open=True, high_open=True)
+        object.__setattr__(self, "lr", local_lr.checked(self.lr))
         check_range("local.lr_decay", self.lr_decay, 0, 1, low_open=True)
         check_range("local.weight_decay", self.weight_decay, 0, math.inf, high_open=True)
         if self.clip_norm is not None:
@@ -65,7 +68,11 @@ class LocalTraining:
             raise unknown("local.augment", str(self.augment), augment.KINDS)
 
     def lr_at(self, t: int) -> float:
-        return self.lr * self.lr_decay ** (t - 1)
+        return local_lr.rate_at(self.lr, t) * self.lr_decay ** (t - 1)
+
+    def for_rounds(self, rounds: int) -> LocalTraining:
+        """With the learning rate of each round, if it is a function."""
+        return replace(self, lr=local_lr.of_rounds(self.lr, rounds))
 
 
 def check_agreement(algorithm: Algorithm, local: LocalTraining) -> None:
