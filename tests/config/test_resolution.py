@@ -148,6 +148,7 @@ def test_what_an_algorithm_demands_is_filled_in_and_says_who_demanded_it():
         ("lr=1e-3", "local.lr", 0.001),
         ("lr=[0.1,0.05]", "local.lr", [0.1, 0.05]),
         ("lr=[1,0.5]", "local.lr", [1.0, 0.5]),
+        ("momentum=0.9", "local.momentum", 0.9),
         ("seed=4", "run.seed", 4),  # data.seed must be written in full
         ("clients=30", "data.clients", 30),
         ("batch_size=none", "local.batch_size", None),

@@ -68,6 +68,7 @@ def describe_local(settings: Settings) -> dict[str, str]:
     parts["batch size"] = f"batches of {batch}" if batch else "full batch"
     parts |= {"lr decay": f"lr decay {short(get('local.lr_decay'))}"} if get("local.lr_decay", 1.0) != 1.0 else {}
     parts |= {"weight decay": f"weight decay {short(get('local.weight_decay'))}"} if get("local.weight_decay") else {}
+    parts |= {"momentum": f"momentum {short(get('local.momentum'))}"} if get("local.momentum") else {}
     augment = get("local.augment", "none")
     return parts | ({"augmentation": f"{augment} augmentation"} if augment != "none" else {})
 
