@@ -83,6 +83,8 @@ def test_an_unknown_command_or_option_is_one_message(driftless: Command, argumen
     [
         (["rounds=0"], "rounds"),
         (["lr=-1"], "local.lr"),
+        (["lr=[0.1,0]"], "local.lr of round 2"),
+        (["lr=[]"], "local.lr is an empty list"),
         (["lr=nan"], "local.lr"),
         (["lr=inf"], "local.lr"),
         (["lr_decay=2"], "local.lr_decay"),

@@ -216,7 +216,8 @@ def test_the_model_must_return_one_tensor():
 
 def test_batch_norm_is_refused_with_what_to_use_instead():
     model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
-    refused("'1'", "BatchNorm1d", "running statistics", "nn.GroupNorm", federation=labels(), model=model)
+    instead = ("driftless.models.with_group_norm(module)", "call eval() on it")
+    refused("'1'", "BatchNorm1d", "running statistics", *instead, federation=labels(), model=model)
 
 
 def test_a_model_without_trainable_parameters_is_refused():

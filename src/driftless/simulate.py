@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ from driftless.engine.simulation import INFERENCE, Simulation, evaluation_interv
 from driftless.engine.state import State
 from driftless.engine.stragglers import Stragglers
 from driftless.engine.tree import Tree, named_leaves
+from driftless.engine.unused_names import unused_names
 from driftless.errors import LARGEST_SEED, Diverged, InputError, check_choice, check_type, check_whole, doing, unknown
 from driftless.random import torch_stream
 
@@ -111,6 +113,8 @@ def simulate(
         seed=seed, engine=as_engine(engine), dtype=dtype, evaluate_every=evaluate_every, server=server,
         inference=inference, evaluation=as_evaluation(metrics, evaluation),
     )  # fmt: skip
+    for sentence in unused_names(simulation.algorithm):
+        warnings.warn(sentence, stacklevel=3)  # where simulate was called, through the lock around it
     current = simulation.init()
     if state is not None:
         check_type("state", state, State, "the state of a run", "give result.state of the first part")
@@ -180,14 +184,17 @@ def prepare(
     check_choice("dtype", dtype, (torch.float32, torch.float64))
     check_whole("evaluate_every", evaluate_every, 0, other=None)
     schedule.check(federation.clients, rounds)
+    local = local.for_rounds(rounds)
     check_no_empty_client(federation)
     check_steps(local, federation.sizes)
     check_images(local.augment, federation.inputs)
     if not server.is_constant:
         base_server_lr(algorithm)
     module = as_module(model, federation, seed)
-    notices = () if weights is None else models.load_weights(module, weights)
+    notices = unused_names(algorithm) + (() if weights is None else models.load_weights(module, weights))
     flat = FlatModel(module, dtype)
+    if flat.frozen_statistics:
+        notices += (f"layers in eval mode keep their statistics: {', '.join(flat.frozen_statistics)}",)
     federation = federation.to(dtype)
     loss = default_loss(federation.targets) if loss is None else loss
     outputs = check_fit(flat, federation, loss)

@@ -146,6 +146,9 @@ def test_what_an_algorithm_demands_is_filled_in_and_says_who_demanded_it():
         ("rounds=60", "run.rounds", 60),
         ("lr=0.1", "local.lr", 0.1),
         ("lr=1e-3", "local.lr", 0.001),
+        ("lr=[0.1,0.05]", "local.lr", [0.1, 0.05]),
+        ("lr=[1,0.5]", "local.lr", [1.0, 0.5]),
+        ("momentum=0.9", "local.momentum", 0.9),
         ("seed=4", "run.seed", 4),  # data.seed must be written in full
         ("clients=30", "data.clients", 30),
         ("batch_size=none", "local.batch_size", None),
@@ -291,7 +294,7 @@ def test_the_names_of_other_simulators_are_hints_only(tmp_path: Path, other: str
         ("rounds=", "run.rounds must be a whole number, got ''"),
         ("rounds=none", "run.rounds must be a whole number, got None"),
         ("rounds=[5]", "run.rounds must be a whole number, got [5]"),
-        ("lr=fast", "local.lr must be a number, got 'fast'"),
+        ("lr=fast", "local.lr must be a number or a list of numbers, got 'fast'"),
         ("clients=many", "data.clients must be a whole number or none, got 'many'"),
         ("cohort=[1, 2]", "run.cohort must be a whole number or a number or a text or lists of client numbers"),
         ("cohort=[['a']]", "run.cohort must be"),

@@ -17,6 +17,8 @@ from driftless.errors import InputError
 
 DOCS = Path(__file__).parents[2] / "docs"
 DERIVED = {"local": LocalTraining, "server": ServerSchedule, "engine": type(build.engine_of(resolve(None, []).config))}
+IN_A_FILE = {"lr": float | list[float]}
+"""A function of the round cannot be written into a file."""
 
 
 @pytest.mark.parametrize("section", DERIVED)
@@ -24,7 +26,8 @@ def test_every_field_of_the_dataclass_is_a_setting_of_its_type_and_default(secti
     hints = get_type_hints(DERIVED[section])
     for field in fields(DERIVED[section]):
         setting = SECTIONS[section].model_fields[field.name]
-        assert (setting.annotation, setting.default) == (hints[field.name], field.default)
+        written = IN_A_FILE.get(field.name, hints[field.name])
+        assert (setting.annotation, setting.default) == (written, field.default)
 
 
 def test_a_field_that_a_dataclass_gains_is_a_setting_without_another_line():

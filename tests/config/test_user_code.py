@@ -225,3 +225,10 @@ def test_our_own_names_are_never_looked_for_in_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "fedavg", "raise AssertionError")
     assert algorithm_class("fedavg") is FedAvg
+
+
+def test_a_method_that_the_engine_does_not_know_is_an_event_of_the_run(tmp_path: Path):
+    source = SHRINK + "\n    def aggregate(self, updates):\n        return sum(updates)\n"
+    start(tmp_path / "run", f"algorithm={written(tmp_path / 'typo.py', source)}:Shrink", "rounds=1")
+    events = (tmp_path / "run" / "events.jsonl").read_text()
+    assert events.count("Shrink defines 'aggregate' (here it is called update)") == 1

@@ -160,26 +160,6 @@ def test_parameters_and_buffers_are_converted_to_the_runs_dtype(dtype: torch.dty
 
 @pytest.mark.parametrize(
     "norm",
-    [nn.BatchNorm1d(4), nn.SyncBatchNorm(4), nn.InstanceNorm1d(4, track_running_stats=True)],
-    ids=lambda norm: type(norm).__name__,
-)
-def test_running_statistics_are_refused_with_a_word_about_group_norm(norm: nn.Module):
-    module = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Tanh(), norm))
-    with pytest.raises(InputError) as error:
-        FlatModel(module, torch.float64)
-    for part in ("'1.1'", type(norm).__name__, "running statistics", "nn.GroupNorm"):
-        assert part in str(error.value)
-
-
-def test_batch_norm_without_running_statistics_is_refused_too():
-    """It ties an example to the others of its batch, also to padding: a block would not equal single clients."""
-    module = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, track_running_stats=False))
-    with pytest.raises(InputError, match=r"BatchNorm1d.*nn\.GroupNorm"):
-        FlatModel(module, torch.float64)
-
-
-@pytest.mark.parametrize(
-    "norm",
     [nn.LayerNorm(6), nn.GroupNorm(2, 6), nn.InstanceNorm1d(6, affine=True)],
     ids=lambda norm: type(norm).__name__,
 )

@@ -63,6 +63,16 @@ def test_statistics_of_batch_norm_are_ignored_and_the_user_is_told(tmp_path: Pat
     assert torch.equal(ours.state_dict()[name], theirs.state_dict()[name])
 
 
+def test_a_module_with_batch_norm_takes_its_statistics_from_the_file(tmp_path: Path):
+    theirs, ours = (nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2)) for _ in range(2))
+    theirs(torch.arange(12.0).view(4, 3))
+    assert load_weights(ours, saved(theirs, tmp_path / "norm.safetensors")) == ()
+    assert all(torch.equal(value, theirs.state_dict()[name]) for name, value in ours.state_dict().items())
+    broken = saved(theirs, tmp_path / "broken.safetensors", **{"0__num_batches_tracked": torch.tensor(1.5)})
+    with pytest.raises(InputError, match=r"'0.num_batches_tracked' of .* numbers of type torch.float32; give whole"):
+        load_weights(ours, broken)
+
+
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [

@@ -28,6 +28,8 @@ def test_the_facts_say_what_was_run_and_what_differs(folder: Folder):
     assert found["Runs"] == "4"
     assert dict(facts(group(runs[:3])))["Local training"] == "lr 0.1, 5 epochs, batches of 10"
     assert dict(facts(group(runs[:3])))["Seeds"] == "0 to 2"
+    falling = folder("fedavg", 0, [0.1], *common, "local.lr=[0.3,0.2,0.1]", "local.momentum=0.9")
+    assert dict(facts(group([falling])))["Local training"] == "lr 0.3 to 0.1, 5 epochs, batches of 10, momentum 0.9"
 
 
 def test_a_lead_that_is_larger_than_the_spread_is_called_one(folder: Folder):

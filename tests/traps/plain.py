@@ -40,14 +40,24 @@ def made(make: Callable[[], nn.Module]) -> nn.Module:
         return make()
 
 
-def trained(module: nn.Module, federation: Federation, loss: Loss, local: LocalTraining = LOCAL) -> Tensor:
-    """The parameters after some rounds in which every client trains a copy of the module, in float64."""
+def trained(
+    module: nn.Module,
+    federation: Federation,
+    loss: Loss,
+    local: LocalTraining = LOCAL,
+    train: Callable[[nn.Module], object] = nn.Module.train,
+) -> Tensor:
+    """The parameters after some rounds in which every client trains a copy of the module, in float64.
+
+    `train` puts the copy into the mode in which it is trained.
+    """
     module, federation = copy.deepcopy(module).double(), federation.to(torch.float64)
     x = vector(module)
     for t in range(1, ROUNDS + 1):
         total = torch.zeros_like(x)
         for client in range(federation.clients):
-            own = copy.deepcopy(module).train()
+            own = copy.deepcopy(module)
+            train(own)
             fill(own, x)
             inputs, targets = federation.client(client)
             with torch_stream(0, "train", t, client):
@@ -101,11 +111,12 @@ def assert_trains_as_plain_torch(
     federation: Federation | None = None,
     engines: tuple[EngineSettings, ...] = (SINGLE, AUTO),
     not_in_blocks: str | None = None,
+    train: Callable[[nn.Module], object] = nn.Module.train,
     **options: Any,
 ) -> None:
     """`not_in_blocks`: why blocks are refused if they are asked for; None: they train it, too."""
     federation = labels() if federation is None else federation
-    expected = trained(module, federation, loss)
+    expected = trained(module, federation, loss, train=train)
     for engine in engines if not_in_blocks else (*engines, BLOCK):
         x = run(module, federation, engine, loss=loss, **options)
         torch.testing.assert_close(x, expected, rtol=0, atol=1e-12, msg=lambda text, e=engine: f"{e}: {text}")

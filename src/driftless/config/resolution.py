@@ -420,7 +420,7 @@ def validated(values: Values, source: Mapping[str, str]) -> Config:
 
 def type_name(annotation: Any) -> str:
     names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", NoneType: "none"}
-    names |= {list[str]: "a list of texts", list[int]: "a list of whole numbers"}
+    names |= {list[str]: "a list of texts", list[int]: "a list of whole numbers", list[float]: "a list of numbers"}
     options = [names.get(option, "lists of client numbers") for option in get_args(annotation) or [annotation]]
     return " or ".join(dict.fromkeys(options))
 

@@ -26,6 +26,7 @@ from driftless.engine.graph.replay import same_bits
 from driftless.engine.local import Batch, Seen, loss_gradient
 from driftless.engine.losses import Loss
 from driftless.engine.minibatches import Workload
+from driftless.engine.modes import begin_training, kept_in_eval
 from driftless.engine.module_state import SavedState
 from driftless.engine.single import gradient
 from driftless.errors import InputError
@@ -114,7 +115,7 @@ def copy_gradient(work: Workload, x: Vector, batch: Batch) -> list[Tensor]:
 
 
 def plain_backward(module: nn.Module, loss: Loss, batch: Batch) -> None:
-    module.train()
+    begin_training(module, kept_in_eval(module))
     for part in module.modules():
         if type(part) is nn.Dropout:  # the engine has its own; they are tested against each other elsewhere
             part.eval()

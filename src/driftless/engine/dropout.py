@@ -87,7 +87,7 @@ def with_keyed_dropout(module: nn.Module) -> list[KeyedDropout]:
     twins: dict[nn.Module, KeyedDropout] = {}
     for name, part in list(module.named_modules(remove_duplicate=False)):
         if type(part) is nn.Dropout:
-            twin = twins.setdefault(part, KeyedDropout(part.p, len(twins)))
+            twin = twins.setdefault(part, KeyedDropout(part.p, len(twins)).train(part.training))
             parent, _, attribute = name.rpartition(".")
             setattr(module.get_submodule(parent), attribute, twin)
     return list(twins.values())

@@ -9,10 +9,10 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.nn.modules.batchnorm import _BatchNorm  # pyright: ignore[reportPrivateUsage]
 from torch.nn.parameter import is_lazy
 
 from driftless.engine.dropout import with_keyed_dropout
+from driftless.engine.modes import begin_training, frozen_statistics, kept_in_eval
 from driftless.engine.module_state import tensors_of
 from driftless.engine.resident import ResidentModule
 from driftless.errors import InputError
@@ -29,11 +29,13 @@ class FlatModel:
     """
 
     def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
-        refuse_batch_statistics(module)
         self._original = copy_of(module)  # the user may change the module later
-        self._module = in_dtype(copy_of(module), dtype).train()
-        refuse_shared_memory(module)
+        self._module = in_dtype(copy_of(module), dtype)
         self._dropouts = with_keyed_dropout(self._module)
+        self._kept_in_eval = kept_in_eval(self._module)
+        begin_training(self._module, self._kept_in_eval)
+        self.frozen_statistics = frozen_statistics(self._module)
+        refuse_shared_memory(module)
         trainable = {name: p for name, p in self._module.named_parameters() if p.requires_grad}
         refuse_parameters(trainable)
         self.names = tuple(trainable)
@@ -58,7 +60,7 @@ class FlatModel:
     @cached_property
     def resident(self) -> ResidentModule:
         """The same module for ordinary PyTorch."""
-        return ResidentModule(self._module, self._dropouts, self.initial, self.layers)
+        return ResidentModule(self._module, self._kept_in_eval, self._dropouts, self.initial, self.layers)
 
     def parameters(self, x: Tensor) -> Parameters:
         """The vector's slices, as views."""
@@ -68,7 +70,7 @@ class FlatModel:
     def train(self, parameters: Parameters, inputs: Tensor, key: Tensor | None) -> Tensor:
         """Outputs in training mode as a pure function, which vmap can lift; `key` decides what dropout drops."""
         if not self._module.training:
-            self._module.train()
+            begin_training(self._module, self._kept_in_eval)
         for dropout in self._dropouts:
             dropout.start(key)
         everywhere = {place: parameters[name] for place, name in self._places.items()}
@@ -163,13 +165,3 @@ def refuse_parameters(trainable: dict[str, nn.Parameter]) -> None:
             f"the model's parameter '{name}' is {kind}, and the flat vector of a model holds dense real numbers only; "
             "for complex ones use two real parameters and torch.complex."
         )
-
-
-def refuse_batch_statistics(module: nn.Module) -> None:
-    """Running statistics are not parameters, and batch statistics would mix a client's examples with padding."""
-    for name, part in module.named_modules():
-        if isinstance(part, _BatchNorm) or getattr(part, "track_running_stats", False):
-            raise InputError(
-                f"layer '{name or type(part).__name__}' is a {type(part).__name__}: its batch or running statistics "
-                "are not parameters and cannot be averaged like them; use nn.GroupNorm or nn.LayerNorm instead."
-            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.func import grad_and_value
 
 from driftless.algorithm import Algorithm, Client, Local, Message, Round, Step, Upload, Vector
-from driftless.engine import augment
+from driftless.engine import augment, local_lr
 from driftless.engine.flat import FlatModel, Parameters
+from driftless.engine.local_lr import LearningRate
 from driftless.engine.losses import Loss, correct, weighted
 from driftless.errors import InputError, check_choice, check_range, check_whole, unknown
 
@@ -27,15 +28,20 @@ class LocalTraining:
 
     `batch_size=None` is the full local batch. `last_batch` decides what happens when the batch size does not divide the
     client's examples: "short" takes the remainder as it is, "bootstrap" fills it by drawing again from the client's own
-    examples, "drop" leaves it out. Round t uses the learning rate lr * lr_decay^(t-1). The gradient of the loss is
-    clipped to `clip_norm` before weight decay is added to it.
+    examples, "drop" leaves it out. The gradient of the loss is clipped to `clip_norm` before weight decay is added.
+
+    Round t uses the learning rate lr * lr_decay^(t-1). `lr` is a number; or a list with one for each round, of which
+    the last one stays for all later rounds; or a function of the round (1, 2, ...).
+
+    `momentum` is that of torch.optim.SGD, on the algorithm's direction d: v <- momentum * v + d, y <- y - lr * v, where
+    v begins at 0 in each round.
 
     `augment` changes the images of each minibatch at random: "crop-flip" pads an image with 4 zeros on all sides, crops
     it at a random place to its old size, and mirrors it left-right with probability 1/2; "half-crop-flip" also crops
     with probability 1/2 only; "flip" only mirrors. Full-batch gradients and evaluations see the images as they are.
     """
 
-    lr: float = 0.1
+    lr: LearningRate = field(default=0.1, hash=False)  # a list would be hashed anew for each client
     epochs: int | None = None
     steps: int | None = None
     batch_size: int | None = None
@@ -43,6 +49,7 @@ class LocalTraining:
     weight_decay: float = 0.0
     clip_norm: float | None = None
     lr_decay: float = 1.0
+    momentum: float = 0.0
     augment: str = "none"
 
     def __post_init__(self) -> None:
@@ -55,8 +62,9 @@ class LocalTraining:
             object.__setattr__(self, "epochs", 1)
         for name in ("epochs", "steps", "batch_size"):
             check_whole(f"local.{name}", getattr(self, name), 1, other=None)
-        check_range("local.lr", self.lr, 0, math.inf, low_open=True, high_open=True)
+        object.__setattr__(self, "lr", local_lr.checked(self.lr))
         check_range("local.lr_decay", self.lr_decay, 0, 1, low_open=True)
+        check_range("local.momentum", self.momentum, 0, 1, high_open=True)
         check_range("local.weight_decay", self.weight_decay, 0, math.inf, high_open=True)
         if self.clip_norm is not None:
             check_range("local.clip_norm", self.clip_norm, 0, math.inf, low_open=True, high_open=True)
@@ -65,7 +73,11 @@ class LocalTraining:
             raise unknown("local.augment", str(self.augment), augment.KINDS)
 
     def lr_at(self, t: int) -> float:
-        return self.lr * self.lr_decay ** (t - 1)
+        return local_lr.rate_at(self.lr, t) * self.lr_decay ** (t - 1)
+
+    def for_rounds(self, rounds: int) -> LocalTraining:
+        """With the learning rate of each round, if it is a function."""
+        return replace(self, lr=local_lr.of_rounds(self.lr, rounds))
 
 
 def check_agreement(algorithm: Algorithm, local: LocalTraining) -> None:
@@ -153,6 +165,22 @@ def regularised(g: Vector, y: Vector, training: LocalTraining) -> Vector:
     return g + weight_decay * y if weight_decay else g
 
 
+Velocity = Vector | tuple[()]
+"""The sum of directions that local momentum follows; () without momentum, so that it costs nothing."""
+
+
+def initial_velocity(x: Vector, training: LocalTraining) -> Velocity:
+    return torch.zeros_like(x) if training.momentum else ()
+
+
+def with_momentum(d: Vector, velocity: Velocity, training: LocalTraining) -> tuple[Vector, Velocity]:
+    """The direction of the step, and the velocity after it."""
+    if isinstance(velocity, tuple):
+        return d, velocity
+    velocity = torch.add(d, velocity, alpha=training.momentum)
+    return velocity, velocity
+
+
 class Progress(NamedTuple):
     """A client in the middle of its local steps."""
 
@@ -162,6 +190,7 @@ class Progress(NamedTuple):
     """Sum over the steps so far."""
     correct: Tensor
     """Sum over the examples of the steps so far."""
+    velocity: Velocity = ()
 
 
 class LocalStep(NamedTuple):
@@ -173,10 +202,11 @@ class LocalStep(NamedTuple):
 
     def begin(self, msg: Message, client: Client, r: Round) -> Progress:
         zero = msg.x.new_zeros(())
-        return Progress(msg.x, self.algorithm.init_local(msg, client, r), zero, zero)
+        local = self.algorithm.init_local(msg, client, r)
+        return Progress(msg.x, local, zero, zero, initial_velocity(msg.x, self.training))
 
     def __call__(self, now: Progress, batch: Batch, msg: Message, client: Client, r: Round) -> Progress:
-        """y <- y - lr * d."""
+        """y <- y - lr * d, with local momentum y <- y - lr * v."""
         again = batch.copy() if self.algorithm.anchor_gradient else batch
         g, seen = self.gradient(now.y, batch)  # may write over the batch
         g = regularised(g, now.y, self.training)
@@ -184,8 +214,9 @@ class LocalStep(NamedTuple):
         if self.algorithm.anchor_gradient:
             g_x = regularised(self.gradient(msg.x, again)[0], msg.x, self.training)
         d, local = self.algorithm.direction(Step(g, now.y, g_x), now.local, msg, client, r)
+        d, velocity = with_momentum(d, now.velocity, self.training)
         y = torch.addcmul(now.y, d, r.lr, value=-1)  # one pass over the memory
-        return Progress(y, local, now.loss + seen.loss, now.correct + seen.correct)
+        return Progress(y, local, now.loss + seen.loss, now.correct + seen.correct, velocity)
 
     def finish(self, now: Progress, msg: Message, client: Client, r: Round) -> tuple[Upload, Client]:
         return self.algorithm.upload(now.y, now.local, msg, client, r)

@@ -9,13 +9,22 @@ import torch
 from torch import Tensor, nn
 
 from driftless.engine.dropout import KeyedDropout
+from driftless.engine.modes import begin_training
 from driftless.engine.module_state import SavedState
 
 
 class ResidentModule:
-    def __init__(self, module: nn.Module, dropouts: list[KeyedDropout], x: Tensor, layers: tuple[slice, ...]) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        kept_in_eval: list[nn.Module],
+        dropouts: list[KeyedDropout],
+        x: Tensor,
+        layers: tuple[slice, ...],
+    ) -> None:
         """`module` belongs to this object from now on."""
         self.module = module
+        self._kept_in_eval = kept_in_eval
         self.vector = x.clone()
         self._layers = layers
         self._dropouts = dropouts
@@ -47,7 +56,7 @@ class ResidentModule:
     def outputs(self, inputs: Tensor, key: Tensor | None = None) -> Tensor:
         """In training mode; `key` decides what dropout drops."""
         if not self.module.training:
-            self.module.train()
+            begin_training(self.module, self._kept_in_eval)
         for dropout in self._dropouts:
             dropout.start(key)
         return self.module(inputs)

@@ -7,7 +7,15 @@ from torch import Tensor
 
 from driftless.algorithm import Client, Message, Round, Step, Vector
 from driftless.engine.flat import FlatModel
-from driftless.engine.local import Batch, Seen, Trained, number_correct, regularised
+from driftless.engine.local import (
+    Batch,
+    Seen,
+    Trained,
+    initial_velocity,
+    number_correct,
+    regularised,
+    with_momentum,
+)
 from driftless.engine.losses import Loss
 from driftless.engine.minibatches import Block, Workload, client_batches, client_chunks
 from driftless.engine.tree import Tree, map_leaves, stack
@@ -41,7 +49,7 @@ class SingleTrainer:
 
         model.resident.load(msg.x)
         y = model.resident.vector
-        local = algorithm.init_local(msg, state, r)
+        local, velocity = algorithm.init_local(msg, state, r), initial_velocity(msg.x, training)
         for batch in batches:
             again = batch.copy() if algorithm.anchor_gradient else batch
             g, seen = gradient(model, loss, batch)  # may write over the batch
@@ -53,6 +61,7 @@ class SingleTrainer:
                 y.copy_(y_now)
             d, local = algorithm.direction(Step(g, y, g_x), local, msg, state, r)
             local = kept_apart(local, y, model.resident.gradient)
+            d, velocity = with_momentum(d, velocity, training)
             y.addcmul_(d, r.lr, value=-1)
             losses, correct = losses + seen.loss, correct + seen.correct
         upload, state = algorithm.upload(y, local, msg, state, r)

@@ -13,6 +13,7 @@ from torch import nn
 from driftless.errors import unknown
 from driftless.models.cnn import cnn, cnn_adabest, cnn_emnist, cnn_fedgbo_cifar, cnn_fedgbo_femnist, lenet
 from driftless.models.dense import linear, logistic, mlp
+from driftless.models.group_norm import with_group_norm as with_group_norm
 from driftless.models.mobilenet import mobilenet_v2
 from driftless.models.recurrent import gru_fedgbo, lstm_ghbm, lstm_large_cohort, lstm_stackoverflow
 from driftless.models.resnet import resnet_18, resnet_20

@@ -12,18 +12,19 @@ from torch import Tensor, nn
 
 from driftless.errors import InputError
 
-STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # of BatchNorm; GroupNorm has none
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+"""Of BatchNorm; GroupNorm has none."""
 
 
 def load_weights(module: nn.Module, file: str | PathLike[str]) -> tuple[str, ...]:
     """Copy the tensors of a safetensors file into the module by name; returns a sentence for each part left out.
 
-    A last layer for another number of classes stays as it is, and statistics of BatchNorm are ignored. Everything else
-    must match, or nothing is copied.
+    A last layer for another number of classes stays as it is, and statistics of BatchNorm are ignored by a module that
+    has none. Everything else must match, or nothing is copied.
     """
     path, own = Path(file), module.state_dict()
     stored = _read(path)
-    found = {name: value for name, value in stored.items() if name.rpartition(".")[2] not in STATISTICS}
+    found = {name: value for name, value in stored.items() if name in own or not name.endswith(STATISTICS)}
     _check_names(path, found, own)
     other_head = [name for name in _last_layer(module) if _differs_in_classes(found[name], own[name])]
     used = {name: value for name, value in found.items() if name not in other_head}
@@ -95,6 +96,8 @@ def _check_tensor(path: Path, name: str, found: Tensor, own: Tensor) -> None:
             f"tensor '{name}' of the weights '{path}' has the shape {list(found.shape)}, the model needs "
             f"{list(own.shape)}; give weights of this model for inputs of this shape."
         )
-    if not found.is_floating_point() or not found.isfinite().all():
-        what = "numbers that are not finite" if found.is_floating_point() else f"numbers of type {found.dtype}"
-        raise InputError(f"tensor '{name}' of the weights '{path}' has {what}; give finite floating-point numbers.")
+    same_kind = found.is_floating_point() == own.is_floating_point()
+    if not same_kind or not found.isfinite().all():
+        what = "numbers that are not finite" if same_kind else f"numbers of type {found.dtype}"
+        wanted = "finite floating-point" if own.is_floating_point() else "whole"
+        raise InputError(f"tensor '{name}' of the weights '{path}' has {what}; give {wanted} numbers.")

@@ -62,11 +62,13 @@ def describe(settings: Settings) -> dict[str, dict[str, str]]:
 def describe_local(settings: Settings) -> dict[str, str]:
     get = settings.get
     epochs, steps, batch = get("local.epochs"), get("local.steps"), get("local.batch_size")
-    parts = {"lr": f"lr {short(get('local.lr'))}"}
+    lr = get("local.lr")
+    parts = {"lr": f"lr {short(lr[0])} to {short(lr[-1])}" if isinstance(lr, list) and lr else f"lr {short(lr)}"}
     parts["length"] = f"{epochs} epochs" if epochs else f"{steps} steps" if steps else "one epoch"
     parts["batch size"] = f"batches of {batch}" if batch else "full batch"
     parts |= {"lr decay": f"lr decay {short(get('local.lr_decay'))}"} if get("local.lr_decay", 1.0) != 1.0 else {}
     parts |= {"weight decay": f"weight decay {short(get('local.weight_decay'))}"} if get("local.weight_decay") else {}
+    parts |= {"momentum": f"momentum {short(get('local.momentum'))}"} if get("local.momentum") else {}
     augment = get("local.augment", "none")
     return parts | ({"augmentation": f"{augment} augmentation"} if augment != "none" else {})
 
