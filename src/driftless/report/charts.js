@@ -165,7 +165,18 @@ const config = { responsive: true, displaylogo: false,
   toImageButtonOptions: { format: "svg", filename: "driftless" } };
 const withoutModeBar = { ...config, displayModeBar: false };
 
-const drawChart = (place, chart) => Plotly.react(place, traces(chart), layout(chart), chart.small ? withoutModeBar : config);
+const given = new WeakMap(); // chart -> the range that its axis began with
+
+// A reader's zoom outlives new numbers: plotly keeps it as long as the range that we give stays the same.
+function drawChart(holder, chart) {
+  const wanted = layout(chart);
+  const before = given.get(holder);
+  const zoomed = before && holder.layout.uirevision === wanted.uirevision && String(holder.layout.yaxis.range) !== String(before);
+  if (zoomed) wanted.yaxis = { ...wanted.yaxis, autorange: false, range: before };
+  given.set(holder, wanted.yaxis.range && [...wanted.yaxis.range]);
+  wanted.yaxis.range &&= [...wanted.yaxis.range];
+  Plotly.react(holder, traces(chart), wanted, chart.small ? withoutModeBar : config);
+}
 
 function drawPartitions() {
   for (const holder of document.querySelectorAll("[data-partition]")) {

@@ -71,7 +71,7 @@ class LiveReport:
             each = [run.progress for run in seen]
             answer |= {"text": status_text(seen), "runs": [run._asdict() for run in each]}
             answer |= {"done": sum(run.done for run in each), "total": sum(run.total for run in each)}
-        except (InputError, OSError, KeyError) as error:  # a damaged file, or one that was deleted just now
+        except Exception as error:  # of a damaged file, or of one that was deleted just now
             answer |= {"text": f"The state of the runs cannot be read: {error}", "runs": [], "done": 0, "total": 0}
         return json.dumps(answer)
 

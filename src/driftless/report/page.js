@@ -17,9 +17,9 @@ function draw() {
   const chart = { metric, axis, log: state.log ?? data.metrics[metric].log, curves: shownCurves(metric) };
   const panels = data.panels.map((key) => ({ metric: key, axis, log: data.metrics[key].log, curves: shownCurves(key), small: true }));
   showBeyond([chart, ...panels]);
-  drawChart("chart", chart);
+  drawChart(element("chart"), chart);
   drawSweep(chart);
-  for (const panel of panels) drawChart(`panel-${panel.metric}`, panel);
+  for (const panel of panels) drawChart(element(`panel-${panel.metric}`), panel);
 }
 
 function redraw() {
