@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
+import socket
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -262,7 +263,7 @@ def report_command(
         Path | None, typer.Option("--figures", help="Write PDF, SVG and PNG figures into this folder.")
     ] = None,
     target: Annotated[float | None, typer.Option(help="Accuracy that costs are counted to.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing page or figures.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace any file, and figures.")] = False,
 ) -> None:
     """Write one self-contained page about runs: curves, tables, the partition, notes on the runs."""
     from driftless.report import figures, html
@@ -275,6 +276,26 @@ def report_command(
     file = output or runs[0] / "report.html"
     html.write_report(found, file, target=target, overwrite=overwrite)
     print_line(f"wrote {file} ({plural(len(found), 'run')}); next: open it in a browser; for a paper: --figures DIR")
+
+
+@app.command("watch")
+def watch_command(
+    folders: Annotated[list[Path], typer.Argument(help="Run directories, comparisons, or folders that hold some.")],
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="0: any that is free. Default: 8642.", show_default=False)
+    ] = None,
+    target: Annotated[float | None, typer.Option(help="Accuracy that costs are counted to.")] = None,
+) -> None:
+    """Follow runs in a browser while they go on; the page is served on this machine alone."""
+    from driftless.report import live
+
+    with live.open_server(folders, live.PORT if port is None else port, target) as server:
+        print_line(f"watching {', '.join(map(str, folders))}; next: open {server.url} in a browser")
+        tunnel = f"ssh -L {server.port}:{live.ADDRESS}:{server.port} {socket.gethostname()}"
+        print_line(f"from another machine: {tunnel}, then open http://localhost:{server.port}/ there")
+        print_line("Ctrl-C ends watching; the runs go on")
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 @app.command("cost")

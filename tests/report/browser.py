@@ -109,15 +109,18 @@ class Browser:
             self.problems.append(given["entry"]["text"])
 
     def open(self, file: Path) -> None:
+        self.visit(file.resolve().as_uri())
+
+    def visit(self, url: str) -> None:
         loaded = self.loaded
-        self.call("Page.navigate", url=file.resolve().as_uri())
+        self.call("Page.navigate", url=url)
         self.until(lambda: self.loaded > loaded)
 
-    def until(self, done: Callable[[], bool]) -> None:
-        end = time.monotonic() + SECONDS
+    def until(self, done: Callable[[], bool], seconds: float = SECONDS) -> None:
+        end = time.monotonic() + seconds
         while not done():
             if time.monotonic() > end:
-                raise TimeoutError(f"it did not come true within {SECONDS:g} s")
+                raise TimeoutError(f"it did not come true within {seconds:g} s")
             self.call("Runtime.evaluate", expression="0")
             time.sleep(0.02)
 
@@ -128,16 +131,28 @@ class Browser:
             raise RuntimeError(f"{expression}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
 
+    def box(self, selector: str) -> list[float]:
+        """x, y, width and height of an element on the screen; it is scrolled there."""
+        found = f"document.querySelector({json.dumps(selector)})"
+        self.evaluate(f"{found}.scrollIntoView({{block: 'center'}})")
+        return self.evaluate(f"(({{x, y, width, height}}) => [x, y, width, height])({found}.getBoundingClientRect())")
+
+    def mouse(self, kind: str, x: float, y: float, count: int = 1) -> None:
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=count)
+
     def click(self, selector: str, times: int = 1) -> None:
         """A real mouse click in the middle of the element."""
-        self.evaluate(f"document.querySelector({json.dumps(selector)}).scrollIntoView({{block: 'center'}})")
-        box = self.evaluate(
-            f"(r => [r.x + r.width / 2, r.y + r.height / 2])(document.querySelector({json.dumps(selector)})"
-            ".getBoundingClientRect())"
-        )
+        x, y, width, height = self.box(selector)
         for number in range(1, times + 1):
             for kind in ("mousePressed", "mouseReleased"):
-                self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=number)
+                self.mouse(kind, x + width / 2, y + height / 2, number)
+
+    def drag(self, selector: str, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """With the mouse, between two places of an element, as shares of its width and height."""
+        x, y, width, height = self.box(selector)
+        first, last = ((x + right * width, y + down * height) for right, down in (start, end))
+        for kind, place in (("mousePressed", first), ("mouseMoved", last), ("mouseReleased", last)):
+            self.mouse(kind, *place)
 
     def press(self, key: str) -> None:
         text = {"Enter": "\r", " ": " "}.get(key)

@@ -52,8 +52,8 @@ def page(browser: Browser, file: Path) -> Browser:
 
 
 def curves_drawn(page: Browser) -> list[int]:
-    """The curves that have a line, in the order of the legend."""
-    return page.evaluate(f"{TRACES}.filter(trace => trace.meta).map(trace => trace.meta.curve)")
+    """The curves that have a line."""
+    return sorted(page.evaluate(f"{TRACES}.filter(trace => trace.meta).map(trace => trace.meta.curve)"))
 
 
 def line_of(page: Browser, curve: int) -> dict[str, Any]:
@@ -80,6 +80,80 @@ def test_the_curves_are_drawn_with_their_bands(page: Browser, comparison: list[S
     assert page.evaluate("document.querySelectorAll('#chart .scatterlayer .js-fill').length") == 3
     means = [sum(run.rows[-1]["test_accuracy"] for run in comparison[:2]) / 2, line_of(page, 0)["y"][-1]]
     assert means[0] == pytest.approx(means[1], rel=1e-5)
+
+
+def legend(page: Browser) -> list[str]:
+    return page.evaluate(
+        "[...document.querySelectorAll('#legend [data-curve]')].map(button => button.innerText.trim())"
+    )
+
+
+def axis_range(page: Browser, chart: str = "chart") -> list[float]:
+    return page.evaluate(f"document.getElementById('{chart}').layout.yaxis.range")
+
+
+def test_the_legend_is_in_the_order_of_the_final_values_of_what_is_shown(page: Browser):
+    assert legend(page) == ["ghbm", "scaffold", "fedavg"]
+    page.choose("#metric", "cosine")  # falls with learning, and no direction is better: the highest first
+    assert legend(page) == ["fedavg", "scaffold", "ghbm"]
+    page.choose("#metric", "test_loss")  # lower is better
+    assert legend(page) == ["ghbm", "scaffold", "fedavg"]
+    page.click("#legend button[data-curve='1']")
+    assert curves_drawn(page) == [0, 2]
+
+
+@pytest.fixture
+def outliers(browser: Browser, tmp_path: Path) -> Browser:
+    """Accuracies that begin at 0.1 and go on from 0.8 to 0.9; one of three algorithms ends with a loss of 1e22."""
+    values = [0.1, *(0.8 + 0.1 * t / 28 for t in range(29))]
+    runs: list[StoredRun] = []
+    for name, growth in (("fedavg", 0.99), ("scaffold", 6.0), ("ghbm", 0.98)):
+        rows = [{**row, "test_loss": growth**t, "norm_x": growth**t} for t, row in enumerate(accuracies(values))]
+        runs.append(write_run(tmp_path / name, [f"algorithm={name}"], rows))
+    browser.open(write_report(runs, tmp_path / "report.html"))
+    return browser
+
+
+def test_the_first_view_is_where_the_curves_are_and_says_what_is_not_in_it(outliers: Browser):
+    low, high = axis_range(outliers)
+    assert 0.78 < low < 0.8
+    assert 0.9 < high < 0.92
+    words = outliers.evaluate("document.getElementById('beyond').innerText")
+    assert words.startswith("Not in view: fedavg (down to 0.1), scaffold (down to 0.1), ghbm (down to 0.1).")
+    outliers.click("#everything")
+    assert axis_range(outliers)[0] < 0.1
+    assert outliers.evaluate("document.getElementById('beyond').innerText") == ""
+    outliers.click("#everything")
+    assert axis_range(outliers) == [low, high]
+
+
+def test_a_double_click_in_the_chart_shows_every_value_and_another_the_curves_again(outliers: Browser):
+    first = axis_range(outliers)
+    outliers.click("#chart .nsewdrag", times=2)
+    outliers.until(lambda: axis_range(outliers)[0] < 0.1)
+    outliers.until(lambda: (outliers.click("#chart .nsewdrag", times=2), axis_range(outliers) == first)[1])
+
+
+def test_a_loss_that_diverges_squashes_no_axis_and_alone_it_is_shown(outliers: Browser):
+    outliers.choose("#metric", "test_loss")
+    assert axis_range(outliers)[1] < 2
+    assert not outliers.evaluate("document.getElementById('log').checked")
+    assert "scaffold (up to 3.7e+22)" in outliers.evaluate("document.getElementById('beyond').innerText")
+    assert axis_range(outliers, "panel-norm_x")[1] < 2
+    assert "not in view: scaffold" in outliers.evaluate("document.getElementById('panel-norm_x').textContent")
+    outliers.click("#legend button[data-curve='1']", times=2)
+    assert axis_range(outliers)[1] > 1e22
+
+
+def test_a_zoom_outlives_hiding_a_curve_and_ends_with_another_metric(page: Browser):
+    page.drag("#chart .nsewdrag", (0.2, 0.2), (0.6, 0.7))
+    page.until(lambda: page.evaluate("document.getElementById('chart').layout.xaxis.range[0]") > 1)
+    zoomed = axis_range(page)
+    page.click("#legend button[data-curve='1']")
+    assert axis_range(page) == zoomed
+    page.choose("#metric", "test_loss")
+    assert axis_range(page) != zoomed
+    assert page.evaluate("document.getElementById('chart').layout.xaxis.range[0]") == 0
 
 
 def test_nothing_is_asked_of_the_network_and_nothing_offers_to_send_anything(page: Browser, file: Path):
@@ -125,14 +199,14 @@ def test_another_metric_draws_other_numbers(page: Browser, comparison: list[Stor
 
 def test_another_axis_draws_the_same_numbers_over_other_positions(page: Browser, comparison: list[StoredRun]):
     before = line_of(page, 1)
-    page.choose("#axis", "megabytes")
+    page.click("#axis [value=megabytes]")
     after = line_of(page, 1)
     assert before["y"] == after["y"]
     sent = sum(row["bytes_down"] + row["bytes_up"] for row in comparison[2].rows) / 1e6
     assert after["x"][-1] == pytest.approx(sent, rel=1e-5)
     assert page.evaluate("document.querySelector('#chart .xtitle').textContent") == "MB sent, down and up"
     for axis in ("examples", "time"):
-        page.choose("#axis", axis)
+        page.click(f"#axis [value={axis}]")
         assert line_of(page, 1)["x"] != after["x"]
 
 
@@ -143,12 +217,11 @@ def test_the_logarithmic_scale_and_the_bands_can_be_switched(page: Browser):
     assert page.evaluate("document.querySelectorAll('#chart .scatterlayer .js-fill').length") == 0
 
 
-@pytest.mark.parametrize(("selector", "least"), [("#metric", 18), ("#axis", 4)])
-def test_whatever_can_be_chosen_can_be_drawn(page: Browser, selector: str, least: int):
-    choices = page.evaluate(f"[...document.querySelector('{selector}').options].map(option => option.value)")
-    assert len(choices) >= least
+def test_every_metric_that_can_be_chosen_can_be_drawn(page: Browser):
+    choices = page.evaluate("[...document.querySelector('#metric').options].map(option => option.value)")
+    assert len(choices) >= 18
     for choice in choices:
-        page.choose(selector, choice)
+        page.choose("#metric", choice)
         assert curves_drawn(page), choice
 
 

@@ -224,8 +224,3 @@ def metrics_of(curves: Iterable[Curve]) -> list[str]:
     """Every metric that occurs, the known ones first."""
     found = {key for curve in curves for key in curve.metrics()}
     return [key for key in METRICS if key in found] + sorted(found - set(METRICS))
-
-
-def is_wide(values: Sequence[float]) -> bool:
-    """Whether they ask for a logarithmic scale: positive and over three powers of ten."""
-    return bool(values) and min(values) > 0 and max(values) > 1000 * min(values)

@@ -12,10 +12,11 @@ import numpy as np
 
 from driftless.errors import InputError, check_choice
 from driftless.report import line_styles
-from driftless.report.curves import Curve, band, is_wide
+from driftless.report.curves import Curve, band
 from driftless.report.metrics import AXES, PERCENTILES, metric
 from driftless.report.partition import Partition, partitions
 from driftless.report.summary import Summary, summarise
+from driftless.report.view_range import beyond, view_of, with_room
 from driftless.runs.directory import StoredRun
 from driftless.runs.files import write_atomically
 
@@ -78,11 +79,10 @@ def plan(summary: Summary) -> list[Drawing]:
     wanted = [(headline.key, axis) for axis in ("rounds", "megabytes")] if headline else []
     wanted += [("norm_x", "rounds"), ("cosine", "rounds")]
     for key, axis in wanted:
-        lines = [(curve, found) for curve in curves if (found := band(curve, key)) is not None]
-        if any(np.isfinite(found.x[axis]).any() for _, found in lines):
-            log = is_wide(np.concatenate([found.mean for _, found in lines]).tolist())
+        found = [each for curve in curves if (each := band(curve, key)) is not None]
+        if any(np.isfinite(each.x[axis]).any() for each in found):
             name = f"{key}-{axis}" if headline and key == headline.key else key
-            drawings.append(Drawing(name, 2.3, partial(draw_curves, curves=curves, key=key, axis=axis, log=log)))
+            drawings.append(Drawing(name, 2.3, partial(draw_curves, curves=curves, key=key, axis=axis)))
     fair = [curve for curve in curves if curve.metrics().issuperset(PERCENTILES)]
     if fair:
         height = 0.7 + 0.19 * len(fair)
@@ -94,22 +94,31 @@ def plan(summary: Summary) -> list[Drawing]:
     return drawings
 
 
-def draw_curves(axes: Axes, curves: Sequence[Curve], key: str, axis: str, log: bool) -> None:
-    for curve, style in zip(curves, line_styles.styles(curves), strict=True):
-        found = band(curve, key)
+def draw_curves(axes: Axes, curves: Sequence[Curve], key: str, axis: str) -> None:
+    """The legend in the order of the final values; the axis where the curves are."""
+    bands, styles = [band(curve, key) for curve in curves], line_styles.styles(curves)
+    view = view_of(curves, bands)
+    for i in line_styles.legend_order(curves, metric(key)):
+        found = bands[i]
         if found is None:
             continue
-        color = line_styles.LIGHT[style.color]
-        dashes = (0, [0.6 * v for v in style.dash]) if style.dash else "solid"
-        axes.plot(found.x[axis], found.mean, color=color, linestyle=dashes, label=curve.label)
+        color, dash = line_styles.LIGHT[styles[i].color], styles[i].dash
+        dashes = (0, [0.6 * v for v in dash]) if dash else "solid"
+        axes.plot(found.x[axis], found.mean, color=color, linestyle=dashes, label=curves[i].label)
         low, high = found.mean - found.std, found.mean + found.std
-        if log:
-            low = np.maximum(low, found.mean[found.mean > 0].min() / 10)
+        if view.log:
+            low = np.maximum(low, found.mean[found.mean > 0].min(initial=np.inf) / 10)
         axes.fill_between(found.x[axis], low, high, where=found.seeds > 1, color=color, alpha=0.15, linewidth=0)
     axes.set_xlabel(AXES[axis].name)
     axes.set_ylabel(metric(key).title)
-    axes.set_yscale("log" if log else "linear")
+    axes.set_yscale("log" if view.log else "linear")
     axes.set_xlim(left=0)
+    if view.whole is None:
+        return
+    outside = beyond(curves, bands, view.whole)
+    if outside:
+        axes.set_ylim(*with_room(view.whole, view.log))
+        axes.set_title(f"not in view: {', '.join(outside)}", fontsize=6, loc="left", wrap=True)
 
 
 def draw_percentiles(axes: Axes, curves: Sequence[Curve]) -> None:

@@ -20,14 +20,20 @@ from driftless.report.tables import cells, columns
 from driftless.runs.directory import StoredRun
 from driftless.runs.files import write_atomically
 
+GENERATOR = '<meta name="generator" content="driftless">'
+"""By this line a report is known again."""
+HEAD = 1000
+"""Bytes of a page that hold it."""
+SCRIPTS = ("charts.js", "sweep.js", "page.js")
+
 
 def write_report(
     runs: Sequence[StoredRun], file: Path, target: float | None = None, *, title: str | None = None,
     overwrite: bool = False,
 ) -> Path:  # fmt: skip
-    """Write the page; an existing file is kept unless `overwrite`."""
+    """Write the page. An older report is renewed; any other file is kept unless `overwrite`."""
     check_free(file, overwrite)
-    page = render(summarise(runs, target), title)
+    page = render("template.html", **context(summarise(runs, target), title), live=None, plotly=plotly())
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, page.encode())
     return file
@@ -38,14 +44,22 @@ def check_free(file: Path, overwrite: bool) -> None:
         raise InputError(f"'{file}' is a folder; give the name of a file in it, such as {file / 'report.html'}.")
     if file.exists() and not file.is_file():
         raise InputError(f"'{file}' is not a file that can be replaced; give the name of another one.")
-    if file.exists() and not overwrite:
-        raise InputError(f"'{file}' exists; give another name, or replace it: --overwrite (overwrite=True).")
+    if file.exists() and not overwrite and not is_report(file):
+        raise InputError(
+            f"'{file}' exists and is not a report of driftless; give another name, or replace it: --overwrite "
+            "(overwrite=True)."
+        )
 
 
-def render(summary: Summary, title: str | None = None) -> str:
-    """The page as text."""
+def is_report(file: Path) -> bool:
+    """Whether driftless wrote it, by the head of the page."""
+    with file.open("rb") as page:
+        return GENERATOR.encode() in page.read(HEAD)
+
+
+def render(template: str, **values: Any) -> str:
+    """A page as text. Our own style sheet and scripts go in as they are; everything else is escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
-    from plotly.offline import get_plotlyjs
 
     environment = Environment(
         loader=PackageLoader("driftless.report", "."),
@@ -54,14 +68,22 @@ def render(summary: Summary, title: str | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # Our own files and JSON that was made safe go in as they are; everything else is escaped.
-    css, js = (Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    unescaped = {"css": css, "js": js, "plotly": get_plotlyjs()}
-    return environment.get_template("template.html").render(**context(summary, title), **unescaped)
+    own = {"css": read("page.css"), "js": "\n".join(map(read, SCRIPTS)), "generator": GENERATOR}
+    return environment.get_template(template).render(**values, **own)
 
 
-def context(summary: Summary, title: str | None) -> dict[str, Any]:
-    """What the template shows."""
+def read(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+def plotly() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return get_plotlyjs()
+
+
+def context(summary: Summary, title: str | None = None) -> dict[str, Any]:
+    """What template.html shows."""
     curves = summary.curves
     styles = line_styles.styles(curves)
     divisions = partitions(curves)
@@ -89,6 +111,7 @@ def context(summary: Summary, title: str | None) -> dict[str, Any]:
         "paths": [(curve.label, [str(run.stored.path) for run in curve.runs]) for curve in curves],
         "environments": environments(curves),
         "metrics": data["metrics"],
+        "legend": data["metrics"][data["headline"]]["order"] if data["headline"] else range(len(curves)),
         "data": safe_json(data),
     }
 

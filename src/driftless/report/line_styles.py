@@ -1,4 +1,4 @@
-"""Colours and dashes, the same in the page and in the figures.
+"""Colours, dashes and the order of the legend, the same in the page and in the figures.
 
 The colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart, without their yellow
 (invisible on white) and with a wine red and a grey instead; for the dark page they are lighter. Each curve has a dash
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from driftless.report.curves import Curve
-from driftless.report.summary import BASELINE
+from driftless.report.metrics import Metric
+from driftless.report.summary import BASELINE, counted, final, rank
 
 LIGHT = ("#1f1f1f", "#0072b2", "#d55e00", "#009e73", "#b8518f", "#cf8a00", "#3aa0dc", "#882255", "#7a7a7a")
 DARK = ("#ececec", "#58aee8", "#ff8a3d", "#2fc99b", "#e79bc8", "#f2b632", "#9ad4f7", "#d6608f", "#9a9a9a")
@@ -37,3 +38,9 @@ def styles(curves: Sequence[Curve]) -> list[Style]:
         chosen.append(Style(1 + taken % (len(LIGHT) - 1), DASHES[taken % len(DASHES)]))
         taken += 1
     return chosen
+
+
+def legend_order(curves: Sequence[Curve], metric: Metric) -> list[int]:
+    """The positions of the curves in the order of their final values, the best first."""
+    ranks = [rank(final(counted(curve), metric.key), metric) for curve in curves]
+    return sorted(range(len(curves)), key=lambda i: ranks[i])

@@ -117,6 +117,10 @@ class Summary:
         counts = {row.last_count for row in self.rows if row.last is not None}
         return counts.pop() if len(counts) == 1 else None
 
+    def described(self, key: str) -> Metric:
+        """Which direction of the headline is better was a setting of the runs."""
+        return self.headline if self.headline and self.headline.key == key else metric(key)
+
     def axes(self) -> list[Axis]:
         """Those on which some curve has a cost."""
         return [axis for key, axis in AXES.items() if any(key in row.costs for row in self.rows)]
@@ -147,8 +151,14 @@ def summary_of(cell: Cell, headline: Metric | None, target: float | None) -> Sum
 
 
 def best_first(rows: Iterable[Row], headline: Metric | None) -> list[Row]:
-    sign = -1 if headline and headline.better == "high" else 1
-    return sorted(rows, key=lambda row: math.inf if row.final is None else sign * row.final.mean)
+    return sorted(rows, key=lambda row: rank(row.final, headline))
+
+
+def rank(value: Spread | None, metric: Metric | None) -> float:
+    """A key to sort by: the best first, or the highest where none is better; what has no value last."""
+    if value is None:
+        return math.inf
+    return value.mean if metric and metric.better == "low" else -value.mean
 
 
 def with_full_labels(cell: Cell, rows: Iterable[Row]) -> list[Row]:
