@@ -40,7 +40,13 @@ def made(make: Callable[[], nn.Module]) -> nn.Module:
         return make()
 
 
-def trained(module: nn.Module, federation: Federation, loss: Loss, local: LocalTraining = LOCAL) -> Tensor:
+def trained(
+    module: nn.Module,
+    federation: Federation,
+    loss: Loss,
+    local: LocalTraining = LOCAL,
+    output: Callable[[Any], Tensor] = lambda outputs: outputs,
+) -> Tensor:
     """The parameters after some rounds in which every client trains a copy of the module, in float64."""
     module, federation = copy.deepcopy(module).double(), federation.to(torch.float64)
     x = vector(module)
@@ -51,15 +57,25 @@ def trained(module: nn.Module, federation: Federation, loss: Loss, local: LocalT
             fill(own, x)
             inputs, targets = federation.client(client)
             with torch_stream(0, "train", t, client):
-                for rows in minibatches(local, len(inputs), t, client):
+                for rows in minibatches(local, len(targets), t, client):
                     own.zero_grad()
-                    loss(own(inputs[rows]), targets[rows]).backward()
+                    loss(output(called(own, inputs, rows)), targets[rows]).backward()
                     with torch.no_grad():
                         for p in trainable(own):
                             p -= local.lr * (0 if p.grad is None else p.grad.to_dense())
-            total += len(inputs) * vector(own)
+            total += len(targets) * vector(own)
         x = total / federation.sizes.sum()
     return x
+
+
+def called(module: nn.Module, inputs: Any, rows: Tensor) -> Any:
+    if isinstance(inputs, dict):
+        return module(**{name: part[rows] for name, part in inputs.items()})
+    return module(*(part[rows] for part in inputs)) if isinstance(inputs, tuple) else module(inputs[rows])
+
+
+def tensors(inputs: Any) -> list[Tensor]:
+    return [inputs] if isinstance(inputs, Tensor) else list(inputs.values() if isinstance(inputs, dict) else inputs)
 
 
 def minibatches(local: LocalTraining, examples: int, t: int, client: int) -> list[Tensor]:
@@ -84,7 +100,8 @@ def fill(module: nn.Module, x: Tensor) -> None:
 
 def run(module: nn.Module, federation: Federation, engine: EngineSettings, **options: Any) -> Tensor:
     """The same run by driftless, which must leave behind everything that was given to it as it was."""
-    given = [*module.state_dict().values(), federation.inputs, federation.targets, *(federation.test or ())]
+    data = [tensors(federation.inputs), [federation.targets], tensors(federation.test[0]), [federation.test[1]]]
+    given = [*module.state_dict().values(), *(part for parts in data for part in parts)]
     before = [value.clone() for value in given] + [torch.get_rng_state()]
     settings: dict[str, Any] = {"algorithm": "fedavg", "rounds": ROUNDS, "local": LOCAL, "dtype": torch.float64}
     try:
@@ -105,7 +122,7 @@ def assert_trains_as_plain_torch(
 ) -> None:
     """`not_in_blocks`: why blocks are refused if they are asked for; None: they train it, too."""
     federation = labels() if federation is None else federation
-    expected = trained(module, federation, loss)
+    expected = trained(module, federation, loss, **({"output": options["output"]} if "output" in options else {}))
     for engine in engines if not_in_blocks else (*engines, BLOCK):
         x = run(module, federation, engine, loss=loss, **options)
         torch.testing.assert_close(x, expected, rtol=0, atol=1e-12, msg=lambda text, e=engine: f"{e}: {text}")

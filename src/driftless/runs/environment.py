@@ -88,7 +88,7 @@ def federation_summary(federation: Federation) -> dict[str, Any]:
     first = range(min(MOST_CLIENTS, federation.clients))
     return {
         "clients": federation.clients,
-        "examples": len(federation.inputs),
+        "examples": len(federation.targets),
         "sizes": sizes[:MOST_SIZES].tolist(),
         "size_quantiles": {f"{q:g}": float(np.quantile(sizes, q)) for q in QUANTILES},
         "labels": None if classes is None else [label_counts(federation.client(i)[1], classes) for i in first],
