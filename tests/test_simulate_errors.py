@@ -211,7 +211,38 @@ def test_the_model_must_return_one_tensor():
         def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
             return super().forward(inputs), inputs
 
-    refused("must return one tensor", "tuple", "wrap it", model=Pair(3, 1))
+    refused("must return one tensor", "tuple", "output=lambda o: o.logits", model=Pair(3, 1))
+    refused("must return one tensor", "dict", "output=", model=linear(), output=lambda outputs: {"logits": outputs})
+
+
+@pytest.mark.parametrize("output", ["logits", 3])
+def test_output_must_be_a_function(output: object):
+    refused("output must be a function", repr(output), "lambda o: o.logits", output=output)
+
+
+def test_an_output_that_does_not_fit_what_the_model_returns_is_named():
+    refused("output= fails", "(Tensor)", "no attribute 'logits'", output=lambda o: o.logits)
+
+
+def several(**inputs: Tensor) -> Federation:
+    return Federation.from_clients([(inputs, torch.arange(4) % 2)] * 2)
+
+
+def test_a_model_by_name_takes_one_tensor():
+    federation = several(ids=torch.ones(4, 3).long(), mask=torch.ones(4, 3))
+    refused(
+        "several inputs", "ids [3] int64, mask [3] float32", "give an nn.Module", federation=federation, model="mlp"
+    )
+
+
+def test_a_model_that_does_not_know_an_input_is_refused():
+    refused("input [4, 3] float32, mask [4, 3] float32", "unexpected keyword argument 'mask'",
+            federation=several(input=torch.ones(4, 3), mask=torch.ones(4, 3)), model=nn.Linear(3, 2))  # fmt: skip
+
+
+def test_several_inputs_are_not_augmented():
+    federation = several(image=torch.ones(4, 1, 8, 8), mask=torch.ones(4, 8))
+    refused("moves images", "image [1, 8, 8] float32", federation=federation, local=LocalTraining(augment="flip"))
 
 
 def test_batch_norm_is_refused_with_what_to_use_instead():

@@ -17,6 +17,7 @@ from driftless.algorithm import Algorithm, Vector, base_server_lr
 from driftless.algorithms import ALGORITHMS
 from driftless.data.cohorts import Cohort, as_schedule
 from driftless.data.federation import Federation
+from driftless.data.inputs import Inputs, described, named_inputs, take
 from driftless.engine.augment import check_images
 from driftless.engine.batches import check_steps
 from driftless.engine.check import check_single
@@ -26,6 +27,7 @@ from driftless.engine.history import Event, History, Record, with_own_values
 from driftless.engine.local import LocalTraining, check_agreement
 from driftless.engine.losses import Loss, class_dimension, default_loss
 from driftless.engine.metrics import Given
+from driftless.engine.resident import Output
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
 from driftless.engine.simulation import INFERENCE, Simulation, evaluation_interval, one_run_at_a_time, play
@@ -79,6 +81,7 @@ def simulate(
     cohort: Cohort,
     local: LocalTraining | None = None,
     loss: Loss | None = None,
+    output: Output | None = None,
     weighting: str | None = None,
     seed: int = 0,
     engine: str | EngineSettings = "auto",
@@ -96,7 +99,8 @@ def simulate(
     `algorithm`: a name of `driftless list algorithms` or an instance. `model`: a name of `driftless list models`, or a
     module whose current parameters are x^0; it is copied, never changed. `cohort`: a number of clients, a fraction, a
     schedule of driftless.data.cohorts, or a list of lists of client ids, one per round. `loss(outputs, targets)` is
-    the mean over a batch; default: cross-entropy for labels, half the squared error for numbers. `weighting`:
+    the mean over a batch; default: cross-entropy for labels, half the squared error for numbers. `output` takes the
+    tensor of outputs out of what the model returns, such as `lambda o: o.logits`. `weighting`:
     "examples" or "uniform", default the algorithm's own. `engine`: "single", "block", "auto", or an EngineSettings
     (docs/speed.md); `result.engine` has what was decided. `evaluate_every=0`: never; otherwise the last round is
     evaluated, too. `inference`: which model is evaluated, "cloud", "aggregate" or
@@ -111,7 +115,7 @@ def simulate(
     simulation = prepare(
         algorithm, federation, model, rounds=rounds, cohort=cohort, local=local, loss=loss, weighting=weighting,
         seed=seed, engine=as_engine(engine), dtype=dtype, evaluate_every=evaluate_every, server=server,
-        inference=inference, evaluation=as_evaluation(metrics, evaluation),
+        inference=inference, evaluation=as_evaluation(metrics, evaluation), output=output,
     )  # fmt: skip
     for sentence in unused_names(simulation.algorithm):
         warnings.warn(sentence, stacklevel=3)  # where simulate was called, through the lock around it
@@ -165,6 +169,7 @@ def prepare(
     weights: str | None = None,
     stragglers: Stragglers | None = None,
     evaluation: EvaluationSettings | None = None,
+    output: Output | None = None,
 ) -> Simulation:
     """Check all that can be checked before any work, and put the run together.
 
@@ -192,7 +197,10 @@ def prepare(
         base_server_lr(algorithm)
     module = as_module(model, federation, seed)
     notices = unused_names(algorithm) + (() if weights is None else models.load_weights(module, weights))
-    flat = FlatModel(module, dtype)
+    if output is not None:
+        remedy = "give one such as lambda o: o.logits"
+        check_type("output", output, Callable, "a function of what the model returns", remedy)
+    flat = FlatModel(module, dtype, output)
     if flat.frozen_statistics:
         notices += (f"layers in eval mode keep their statistics: {', '.join(flat.frozen_statistics)}",)
     federation = federation.to(dtype)
@@ -265,18 +273,28 @@ def check_no_empty_client(federation: Federation) -> None:
 def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> Tensor:
     """One forward pass on two examples: does the model take the inputs, do its outputs fit the targets? The outputs."""
     rows = extreme_examples(federation.inputs)
-    inputs, targets = federation.inputs[rows], federation.targets[rows]
+    inputs, targets = take(federation.inputs, rows), federation.targets[rows]
     try:
         with torch_stream(0, "fit"):
             model.resident.load(model.initial)
-            outputs = model.resident.evaluate(inputs)
+            returned = model.resident.returned(inputs)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise InputError(
-            f"the model cannot compute on inputs of shape {list(inputs.shape)} and type {inputs.dtype}: {error}. "
+            f"the model cannot compute on inputs of shape {described(inputs, 0)}: {error}. "
             "Give a model whose forward takes a batch of such inputs."
         ) from error
+    try:
+        outputs = model.output(returned)
+    except Exception as error:
+        raise InputError(
+            f"output= fails on what the model returns ({type(returned).__name__}): {type(error).__name__}: {error}. "
+            "Give a function that takes the tensor of outputs out of it, or leave it out for a model that returns one."
+        ) from error
     if not isinstance(outputs, Tensor):
-        raise InputError(f"the model must return one tensor, got {type(outputs).__name__}; wrap it so that it does.")
+        raise InputError(
+            f"the model must return one tensor, got {type(outputs).__name__}; say how to get the tensor out of it, for "
+            "example output=lambda o: o.logits."
+        )
     labels = not targets.is_floating_point()
     if labels and federation.classes is not None and loss is default_loss(targets):
         classes = class_dimension(loss, outputs, targets)
@@ -295,12 +313,16 @@ def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> Tensor:
     return outputs
 
 
-def extreme_examples(inputs: Tensor) -> list[int]:
+def extreme_examples(inputs: Inputs) -> list[int]:
     """The first two examples; of tokens, those with the smallest and the largest: is the vocabulary large enough?"""
-    if inputs.is_floating_point() or inputs.numel() == 0:
-        return list(range(len(inputs[:2])))
-    each = inputs.reshape(len(inputs), -1)
-    return [int(each.amin(1).argmin()), int(each.amax(1).argmax())]
+    rows: list[int] = []
+    for part in named_inputs(inputs).values():
+        if part.is_floating_point() or part.numel() == 0:
+            rows += range(len(part[:2]))
+        else:
+            each = part.reshape(len(part), -1).to(torch.int64)
+            rows += [int(each.amin(1).argmin()), int(each.amax(1).argmax())]
+    return rows
 
 
 def check_loss(loss: Loss, outputs: Tensor, targets: Tensor) -> None:

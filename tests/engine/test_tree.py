@@ -48,3 +48,13 @@ def test_leaves_can_be_replaced_in_order():
     assert type(replaced) is Outer
     assert float(replaced.inner.b[1]) == 7
     assert float(replaced.c) == 8
+
+
+def test_the_leaves_of_a_dict_go_by_name_whatever_its_order():
+    one, other = {"b": torch.tensor(2.0), "a": torch.tensor(1.0)}, {"a": torch.tensor(1.0), "b": torch.tensor(2.0)}
+    assert [name for name, _ in named_leaves((one,))] == ["0.a", "0.b"]
+    assert [float(leaf) for leaf in leaves(one)] == [float(leaf) for leaf in leaves(other)] == [1, 2]
+    added = map_leaves(lambda x, y: x + y, one, other)
+    assert {name: float(leaf) for name, leaf in added.items()} == {"b": 4, "a": 2}
+    assert list(added) == ["b", "a"]
+    assert {name: float(leaf) for name, leaf in with_leaves(one, numbers(5, 6)).items()} == {"b": 6, "a": 5}

@@ -46,6 +46,7 @@ def trained(
     loss: Loss,
     local: LocalTraining = LOCAL,
     train: Callable[[nn.Module], object] = nn.Module.train,
+    output: Callable[[Any], Tensor] = lambda outputs: outputs,
 ) -> Tensor:
     """The parameters after some rounds in which every client trains a copy of the module, in float64.
 
@@ -61,15 +62,25 @@ def trained(
             fill(own, x)
             inputs, targets = federation.client(client)
             with torch_stream(0, "train", t, client):
-                for rows in minibatches(local, len(inputs), t, client):
+                for rows in minibatches(local, len(targets), t, client):
                     own.zero_grad()
-                    loss(own(inputs[rows]), targets[rows]).backward()
+                    loss(output(called(own, inputs, rows)), targets[rows]).backward()
                     with torch.no_grad():
                         for p in trainable(own):
                             p -= local.lr * (0 if p.grad is None else p.grad.to_dense())
-            total += len(inputs) * vector(own)
+            total += len(targets) * vector(own)
         x = total / federation.sizes.sum()
     return x
+
+
+def called(module: nn.Module, inputs: Any, rows: Tensor) -> Any:
+    if isinstance(inputs, dict):
+        return module(**{name: part[rows] for name, part in inputs.items()})
+    return module(*(part[rows] for part in inputs)) if isinstance(inputs, tuple) else module(inputs[rows])
+
+
+def tensors(inputs: Any) -> list[Tensor]:
+    return [inputs] if isinstance(inputs, Tensor) else list(inputs.values() if isinstance(inputs, dict) else inputs)
 
 
 def minibatches(local: LocalTraining, examples: int, t: int, client: int) -> list[Tensor]:
@@ -94,7 +105,8 @@ def fill(module: nn.Module, x: Tensor) -> None:
 
 def run(module: nn.Module, federation: Federation, engine: EngineSettings, **options: Any) -> Tensor:
     """The same run by driftless, which must leave behind everything that was given to it as it was."""
-    given = [*module.state_dict().values(), federation.inputs, federation.targets, *(federation.test or ())]
+    data = [tensors(federation.inputs), [federation.targets], tensors(federation.test[0]), [federation.test[1]]]
+    given = [*module.state_dict().values(), *(part for parts in data for part in parts)]
     before = [value.clone() for value in given] + [torch.get_rng_state()]
     settings: dict[str, Any] = {"algorithm": "fedavg", "rounds": ROUNDS, "local": LOCAL, "dtype": torch.float64}
     try:
@@ -116,7 +128,8 @@ def assert_trains_as_plain_torch(
 ) -> None:
     """`not_in_blocks`: why blocks are refused if they are asked for; None: they train it, too."""
     federation = labels() if federation is None else federation
-    expected = trained(module, federation, loss, train=train)
+    own = {"output": options["output"]} if "output" in options else {}
+    expected = trained(module, federation, loss, train=train, **own)
     for engine in engines if not_in_blocks else (*engines, BLOCK):
         x = run(module, federation, engine, loss=loss, **options)
         torch.testing.assert_close(x, expected, rtol=0, atol=1e-12, msg=lambda text, e=engine: f"{e}: {text}")

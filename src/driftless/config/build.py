@@ -19,6 +19,7 @@ from driftless.engine.check import check_single
 from driftless.engine.evaluation_settings import EvaluationSettings, columns_of
 from driftless.engine.local import LocalTraining
 from driftless.engine.losses import LOSSES, Loss
+from driftless.engine.resident import Output
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
 from driftless.engine.simulation import Simulation
@@ -56,6 +57,7 @@ def simulation_of(config: Config) -> Simulation:
         evaluate_every=config.run.evaluate_every,
         stragglers=Stragglers(config.run.straggler_alpha, config.run.straggler_lambda),
         evaluation=evaluation_settings_of(config),
+        output=output_of(config),
     )
     if isinstance(model, nn.Module):
         check_single(simulation.workload, model)
@@ -145,6 +147,15 @@ def own_model(config: Config, federation: Federation) -> nn.Module:
             f"'{name}' is {short_repr(found)}; {usage} needs a torch.nn.Module, or a class or function that makes one."
         )
     return found
+
+
+def output_of(config: Config) -> Output | None:
+    name = config.model.output
+    if name is not None and not is_own(name):
+        raise InputError(
+            f"model.output is '{name}'; give a function of what the model returns: model.output=FILE.py:NAME."
+        )
+    return None if name is None else own_object(name, "model.output=FILE.py:NAME")
 
 
 def loss_of(config: Config) -> Loss | None:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import flop_registry
 
+from driftless.data.inputs import Inputs, map_inputs
 from driftless.engine.flat import FlatModel
 from driftless.engine.local import Batch, loss_gradient
 from driftless.engine.losses import Loss
@@ -24,7 +25,7 @@ from driftless.engine.operations import DispatchMode, FlopCount
 Operations = Counter[str]
 """FLOPs by kind: "add", "multiply", "divide", "square", "root", "product" (of matrices) and "other"."""
 
-Example = tuple[Tensor, Tensor]
+Example = tuple[Inputs, Tensor]
 """Inputs and targets [n, ...]; only their shapes after the first dimension and their dtypes matter."""
 
 KINDS: dict[str, tuple[str, ...]] = {
@@ -99,8 +100,11 @@ def gradient_flops(model: FlatModel, loss: Loss, example: Example, batch_size: i
 
 
 def meta_batch(model: FlatModel, example: Example, size: int) -> Batch:
-    inputs, targets = (torch.empty(size, *part.shape[1:], dtype=part.dtype, device="meta") for part in example)
+    def without_values(part: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        return torch.empty(size, *part.shape[1:], dtype=dtype or part.dtype, device="meta")
+
+    def as_model(part: Tensor) -> Tensor:
+        return without_values(part, model.initial.dtype if part.is_floating_point() else None)
+
     key = torch.empty((), dtype=torch.long, device="meta") if model.uses_dropout else None
-    if inputs.is_floating_point():
-        inputs = inputs.to(model.initial.dtype)
-    return Batch(inputs, targets, key=key)
+    return Batch(map_inputs(as_model, example[0]), without_values(example[1]), key=key)

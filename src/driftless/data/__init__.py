@@ -6,7 +6,8 @@ from driftless.data.cohorts import Constant, Cyclic, Doubling, Explicit, Schedul
 from driftless.data.datasets import DATASETS, DataSource
 from driftless.data.datasets.linear_regression import optimum
 from driftless.data.examples import Examples
-from driftless.data.federation import Federation, hold_out
+from driftless.data.federation import Federation
+from driftless.data.held_out import hold_out
 from driftless.data.load import load
 from driftless.data.partition import PARTITIONS, Partition
 

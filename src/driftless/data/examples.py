@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from driftless.data.array_checks import Ints
+from driftless.data.inputs import Inputs
 from driftless.errors import InputError
 
 
@@ -15,9 +16,9 @@ from driftless.errors import InputError
 class Examples:
     """Training and test examples without clients; a partition makes a federation of them."""
 
-    inputs: Tensor
+    inputs: Inputs
     targets: Tensor
-    test: tuple[Tensor, Tensor] | None = None
+    test: tuple[Inputs, Tensor] | None = None
     classes: int | None = None  # None: regression
     coarse: Ints | None = None  # the coarse label of each example
     users: Sequence[Hashable] | None = None  # the user of each example

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
-from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -14,30 +12,33 @@ from torch import Tensor
 
 from driftless.data.array_checks import (
     Ints,
+    SeveralValues,
     Values,
     as_assignment,
     as_inputs,
     as_targets,
     check_alike,
+    check_alike_inputs,
     check_finite,
+    check_finite_inputs,
     check_labels,
     check_pair,
 )
-from driftless.data.cohorts import as_size, number_of_clients
+from driftless.data.client_rows import Pair, as_pair, joined, offsets_of
+from driftless.data.fingerprint import fingerprint
+from driftless.data.held_out import hold_out
+from driftless.data.inputs import Inputs, described, map_inputs, select, short_dtype, take
 from driftless.errors import InputError, check_type, check_whole
-from driftless.random import stream
-
-Pair: TypeAlias = tuple[Values, Values]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Federation:
     """Client i owns the rows offsets[i]:offsets[i+1]. Make one by `load`, `from_clients` or `from_assignment`."""
 
-    inputs: Tensor  # [n, ...]
+    inputs: Inputs  # [n, ...]; a tuple or a dict of such tensors if the model has several inputs
     targets: Tensor  # [n, ...]: int64 labels, or floats for regression
     offsets: Ints  # [clients + 1]; numpy, because it never moves to a device
-    test: tuple[Tensor, Tensor] | None = None
+    test: tuple[Inputs, Tensor] | None = None
     validation: Federation | None = None  # held-out clients, never trained on
     client_test: Federation | None = None  # test data of client i in its client i; here a client may be empty
     classes: int | None = None  # None: regression
@@ -47,9 +48,9 @@ class Federation:
     def __post_init__(self) -> None:
         check_pair(self.inputs, self.targets, "the federation")
         offsets = np.array(self.offsets, dtype=np.int64)  # a copy, because it is made read-only
-        if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(self.inputs) or (np.diff(offsets) < 0).any():
+        if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(self.targets) or (np.diff(offsets) < 0).any():
             raise InputError(
-                f"offsets must rise from 0 to the {len(self.inputs)} examples, one entry more than clients; "
+                f"offsets must rise from 0 to the {len(self.targets)} examples, one entry more than clients; "
                 "use Federation.from_clients or Federation.from_assignment to have them computed."
             )
         offsets.flags.writeable = False
@@ -91,18 +92,18 @@ class Federation:
             check_type(what, value, Sequence, "a list with an entry for each client", "give [(inputs, targets), ...]")
         if len(clients) == 0:
             raise InputError("a federation needs at least one client, got none; give [(inputs, targets), ...].")
-        own_test = None if client_test is None else cls(*_concatenate(client_test, "the test data of client"))
-        inputs, targets, offsets = _concatenate(clients, "client")
+        own_test = None if client_test is None else cls(*joined(client_test, "the test data of client"))
+        inputs, targets, offsets = joined(clients, "client")
         federation = cls(inputs, targets, offsets, client_test=own_test, name=name, client_names=client_names)
         return hold_out(_checked(federation, test, classes), validation, seed)
 
     @classmethod
     def from_assignment(
         cls,
-        inputs: Values,
+        inputs: SeveralValues,
         targets: Values,
-        assignment: Sequence[int] | Ints | Tensor,
-        clients: int,
+        assignment: Sequence[Hashable] | Ints | Tensor,
+        clients: int | None = None,
         *,
         test: Pair | None = None,
         classes: int | None = None,
@@ -113,13 +114,16 @@ class Federation:
     ) -> Federation:
         """From all examples and the client of each; examples keep their order within a client.
 
-        Data that are already sorted by client are used as they are, not copied. `allow_empty` is for a `client_test`.
+        Clients are numbers below `clients`. Without it, each group of `assignment` is a client of that name: integers
+        in rising order, any other hashable values in the order of their first appearance. Data that are already sorted
+        by client are used as they are, not copied. `allow_empty` is for a `client_test`.
         """
-        clients = check_whole("clients", clients, 1)
+        clients = None if clients is None else check_whole("clients", clients, 1)
         inputs, targets = as_inputs(inputs, "the federation"), as_targets(targets, "the federation")
         check_pair(inputs, targets, "the federation")
-        owner = as_assignment(assignment, clients, len(inputs))
-        offsets = _offsets(np.bincount(owner, minlength=clients))
+        owner, names = as_assignment(assignment, clients, len(targets))
+        clients = clients or len(names or ())
+        offsets = offsets_of(np.bincount(owner, minlength=clients))
         empty = np.flatnonzero(np.diff(offsets) == 0)
         if len(empty) and not allow_empty:
             raise InputError(
@@ -128,8 +132,9 @@ class Federation:
             )
         if (owner[1:] < owner[:-1]).any():
             order = torch.from_numpy(np.argsort(owner, kind="stable"))
-            inputs, targets = inputs.index_select(0, order), targets.index_select(0, order)
-        federation = cls(inputs, targets, offsets, client_test=client_test, name=name, client_names=client_names)
+            inputs, targets = select(inputs, order), targets.index_select(0, order)
+        names = names if client_names is None else client_names
+        federation = cls(inputs, targets, offsets, client_test=client_test, name=name, client_names=names)
         return _checked(federation, test, classes)
 
     @property
@@ -145,24 +150,29 @@ class Federation:
 
     @cached_property
     def fingerprint(self) -> str:
-        import hashlib
-
-        return hashlib.sha256(self.inputs.numpy().tobytes() + self.targets.numpy().tobytes()).hexdigest()
+        """SHA-256 of all data in it, however it was made; computed once."""
+        return fingerprint(self)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
+        """Of an example, which is what a model that is given by its name is built for."""
+        if not isinstance(self.inputs, Tensor):
+            raise InputError(
+                f"federation '{self.name}' has several inputs ({described(self.inputs)}), and models with a name take "
+                "one tensor; give an nn.Module whose forward takes these inputs."
+            )
         return tuple(self.inputs.shape[1:])
 
     @property
     def target_shape(self) -> tuple[int, ...]:
         return tuple(self.targets.shape[1:])
 
-    def client(self, i: int) -> tuple[Tensor, Tensor]:
+    def client(self, i: int) -> tuple[Inputs, Tensor]:
         """The examples of client i, as views."""
         if not 0 <= i < self.clients:
             raise InputError(f"there is no client {i}; the {self.clients} clients are 0..{self.clients - 1}.")
         rows = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
-        return self.inputs[rows], self.targets[rows]
+        return take(self.inputs, rows), self.targets[rows]
 
     def select(self, clients: Sequence[int] | Ints) -> Federation:
         """A federation of these clients only, in this order, with the same test set and no validation clients."""
@@ -171,13 +181,13 @@ class Federation:
         if len(ids) == 0 or len(outside):
             given = f"client {outside[0]}" if len(outside) else "no client"
             raise InputError(f"{given} was selected; select at least one of the clients 0..{self.clients - 1}.")
-        offsets = _offsets(self.sizes[ids])
+        offsets = offsets_of(self.sizes[ids])
         # row r of the result is row r + shift of this federation, with one shift per client
         shift = self.offsets[ids] - offsets[:-1]
         rows = torch.from_numpy(np.arange(offsets[-1]) + np.repeat(shift, self.sizes[ids]))
         return replace(
             self,
-            inputs=self.inputs.index_select(0, rows),
+            inputs=select(self.inputs, rows),
             targets=self.targets.index_select(0, rows),
             offsets=offsets,
             validation=None,
@@ -215,11 +225,15 @@ class Federation:
         """Floating inputs and targets in this dtype, everywhere; integers stay as they are."""
         if not dtype.is_floating_point:
             raise InputError(f"dtype must be floating, such as torch.float32 or torch.float64, got {dtype}.")
+
+        def cast(values: Tensor) -> Tensor:
+            return values.to(dtype) if values.is_floating_point() else values
+
         return replace(
             self,
-            inputs=_cast(self.inputs, dtype),
-            targets=_cast(self.targets, dtype),
-            test=(_cast(self.test[0], dtype), _cast(self.test[1], dtype)) if self.test else None,
+            inputs=map_inputs(cast, self.inputs),
+            targets=cast(self.targets),
+            test=(map_inputs(cast, self.test[0]), cast(self.test[1])) if self.test else None,
             validation=self.validation.to(dtype) if self.validation else None,
             client_test=self.client_test.to(dtype) if self.client_test else None,
         )
@@ -229,104 +243,42 @@ class Federation:
         sizes = self.sizes
         kind = "regression" if self.classes is None else f"{self.classes} classes"
         lines = [
-            f"{self.name}: {self.clients:,} clients, {len(self.inputs):,} examples, {kind}",
-            f"inputs {list(self.input_shape)} {_short(self.inputs.dtype)}, targets {_short(self.targets.dtype)}",
+            f"{self.name}: {self.clients:,} clients, {len(self.targets):,} examples, {kind}",
+            f"inputs {described(self.inputs)}, targets {short_dtype(self.targets)}",
             f"examples per client: min {sizes.min():,}, median {np.median(sizes):,.10g}, max {sizes.max():,}",
         ]
         if self.classes is not None:
             lines.append(
                 f"label skew: {self.label_skew():.2f} (mean total-variation distance between a client's labels and all)"
             )
-        lines.append(f"test: {len(self.test[0]):,} examples" if self.test else "test: none")
+        lines.append(f"test: {len(self.test[1]):,} examples" if self.test else "test: none")
         if self.client_test:
-            lines.append(f"test data of the clients: {len(self.client_test.inputs):,} examples")
+            lines.append(f"test data of the clients: {len(self.client_test.targets):,} examples")
         if self.validation:
             held = self.validation
-            lines.append(f"validation: {held.clients:,} held-out clients, {len(held.inputs):,} examples")
+            lines.append(f"validation: {held.clients:,} held-out clients, {len(held.targets):,} examples")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"Federation({self.name!r}, clients={self.clients}, examples={len(self.inputs)}, classes={self.classes})"
-
-
-def hold_out(federation: Federation, clients: int | float, seed: int) -> Federation:
-    """Move randomly chosen clients (a number or a fraction of all; 0 for none) into `.validation`."""
-    number = held_out_number(clients, federation.clients)
-    if number == 0:
-        return federation
-    if federation.validation is not None:
-        raise InputError(
-            f"federation '{federation.name}' already holds out {federation.validation.clients} validation clients; "
-            "hold out once, with the total number."
+        return (
+            f"Federation({self.name!r}, clients={self.clients}, examples={len(self.targets)}, classes={self.classes})"
         )
-    order = stream(seed, "validation").permutation(federation.clients)
-    held = federation.select(np.sort(order[:number]))
-    return replace(federation.select(np.sort(order[number:])), validation=replace(held, test=None))
-
-
-def held_out_number(clients: int | float, total: int) -> int:
-    """How many of `total` clients are held out; separate from `hold_out`, so that it can be checked before any work."""
-    if isinstance(clients, Real) and not isinstance(clients, bool) and clients == 0:
-        return 0
-    number = number_of_clients(as_size("validation", clients), total)
-    if number >= total:
-        raise InputError(
-            f"holding out {number} of {total} clients leaves none to train on; hold out at most {total - 1}."
-        )
-    return number
-
-
-def _concatenate(clients: Sequence[Pair | None], owner: str) -> tuple[Tensor, Tensor, Ints]:
-    """All rows in the order of the clients, and their offsets; None is a client without rows."""
-    given = [i for i, pair in enumerate(clients) if pair is not None]
-    if not given:
-        raise InputError("client_test is None for every client; leave it out.")
-
-    # Two passes over the clients: with many small ones, a list of their tensors would take as much memory as the data.
-    def pairs() -> Iterator[tuple[int, Tensor, Tensor]]:
-        return ((i, *_as_pair(clients[i], f"{owner} {i}")) for i in given)  # pyright: ignore[reportArgumentType]
-
-    first, model_inputs, model_targets = next(pairs())
-    sizes = np.zeros(len(clients), dtype=np.int64)
-    types = model_inputs.dtype, model_targets.dtype
-    for i, inputs, targets in pairs():
-        check_alike(inputs, model_inputs, f"the inputs of {owner} {i}", f"{owner} {first}")
-        check_alike(targets, model_targets, f"the targets of {owner} {i}", f"{owner} {first}")
-        sizes[i] = len(inputs)
-        types = torch.promote_types(types[0], inputs.dtype), torch.promote_types(types[1], targets.dtype)
-    offsets = _offsets(sizes)
-    all_inputs = torch.empty(offsets[-1], *model_inputs.shape[1:], dtype=types[0])
-    all_targets = torch.empty(offsets[-1], *model_targets.shape[1:], dtype=types[1])
-    for i, inputs, targets in pairs():
-        all_inputs[offsets[i] : offsets[i + 1]] = inputs
-        all_targets[offsets[i] : offsets[i + 1]] = targets
-    return all_inputs, all_targets, offsets
-
-
-def _as_pair(pair: Pair, owner: str) -> tuple[Tensor, Tensor]:
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise InputError(f"{owner} is not a pair; give (inputs, targets).")
-    inputs, targets = as_inputs(pair[0], owner), as_targets(pair[1], owner)
-    check_pair(inputs, targets, owner)
-    if len(inputs) == 0:
-        raise InputError(f"{owner} has no examples; leave it out or give it at least one.")
-    return inputs, targets
 
 
 def _checked(federation: Federation, test: Pair | None, classes: int | None) -> Federation:
     """The federation with its test set and its number of classes, after checking all values."""
     own = federation.client_test
-    stores: list[tuple[Tensor, Tensor, Ints | None]] = [(federation.inputs, federation.targets, federation.offsets)]
+    stores: list[tuple[Inputs, Tensor, Ints | None]] = [(federation.inputs, federation.targets, federation.offsets)]
     test_pair = None
     if test is not None:
-        test_pair = _converted(*_as_pair(test, "the test set"), federation, "the test set")
+        test_pair = _converted(*as_pair(test, "the test set"), federation, "the test set")
         stores.append((*test_pair, None))
     if own is not None:
         inputs, targets = _converted(own.inputs, own.targets, federation, "client_test")
         own = replace(own, inputs=inputs, targets=targets)
         stores.append((inputs, targets, own.offsets))
     for inputs, targets, offsets in stores:
-        check_finite(inputs, "inputs", offsets)
+        check_finite_inputs(inputs, offsets)
         check_finite(targets, "targets", offsets)
     classes = _as_classes(classes, [targets for _, targets, _ in stores])
     if classes is not None:
@@ -335,11 +287,12 @@ def _checked(federation: Federation, test: Pair | None, classes: int | None) -> 
     return replace(federation, test=test_pair, client_test=own and replace(own, classes=classes), classes=classes)
 
 
-def _converted(inputs: Tensor, targets: Tensor, federation: Federation, what: str) -> tuple[Tensor, Tensor]:
+def _converted(inputs: Inputs, targets: Tensor, federation: Federation, what: str) -> tuple[Inputs, Tensor]:
     """Test data in the types of the federation."""
-    check_alike(inputs, federation.inputs, f"the inputs of {what}", "the clients")
+    check_alike_inputs(inputs, federation.inputs, what, "the clients")
     check_alike(targets, federation.targets, f"the targets of {what}", "the clients")
-    return inputs.to(federation.inputs.dtype), targets.to(federation.targets.dtype)
+    same_type = map_inputs(lambda like, part: part.to(like.dtype), federation.inputs, inputs)
+    return same_type, targets.to(federation.targets.dtype)
 
 
 def _as_classes(classes: int | None, targets: list[Tensor]) -> int | None:
@@ -352,15 +305,3 @@ def _as_classes(classes: int | None, targets: list[Tensor]) -> int | None:
     if classes is not None:
         return check_whole("classes", classes, 1)
     return max((1 + int(t.max()) for t in targets if t.numel()), default=1)
-
-
-def _offsets(sizes: Ints) -> Ints:
-    return np.concatenate([[0], np.cumsum(sizes)])
-
-
-def _cast(values: Tensor, dtype: torch.dtype) -> Tensor:
-    return values.to(dtype) if values.is_floating_point() else values
-
-
-def _short(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

@@ -11,7 +11,9 @@ import torch
 from driftless.data.array_checks import Ints
 from driftless.data.datasets import DATASETS, DataSource
 from driftless.data.examples import Examples
-from driftless.data.federation import Federation, held_out_number, hold_out
+from driftless.data.federation import Federation
+from driftless.data.held_out import held_out_number, hold_out
+from driftless.data.inputs import select
 from driftless.data.memory import fitting
 from driftless.data.partition import PARTITIONS, Partition, check_options
 from driftless.errors import LARGEST_SEED, InputError, check_type, check_whole, unknown
@@ -102,7 +104,7 @@ def _checked_partition(
 
 def _divide(name: str, examples: Examples, rule: Partition, arguments: Mapping[str, object], seed: int) -> Federation:
     supply = {
-        "n": len(examples.inputs),
+        "n": len(examples.targets),
         "labels": examples.targets.numpy(),
         "coarse": examples.coarse,
         "users": examples.users,
@@ -131,7 +133,7 @@ def _client_test(examples: Examples, assignment: Ints, clients: int) -> Federati
     client_of = dict(zip(examples.users, assignment.tolist(), strict=True))
     owner = np.array([client_of.get(user, -1) for user in examples.test_users], dtype=np.int64)
     rows = torch.from_numpy(np.flatnonzero(owner >= 0))
-    inputs, targets = (values.index_select(0, rows) for values in examples.test)
+    inputs, targets = select(examples.test[0], rows), examples.test[1].index_select(0, rows)
     return Federation.from_assignment(
         inputs, targets, owner[owner >= 0], clients, classes=examples.classes, allow_empty=True
     )

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from driftless.data.array_checks import Ints
+from driftless.data.array_checks import Ints, numbered
 from driftless.errors import InputError, check_choice, check_range, check_whole
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -102,15 +102,7 @@ def pachinko(
 
 def natural(users: Iterable[Hashable] | Tensor) -> tuple[Ints, tuple[str, ...]]:
     """One client per user, in the order of first appearance, with the users' names."""
-    number: dict[Hashable, int] = {}
-    items = users.tolist() if isinstance(users, (np.ndarray, Tensor)) else users
-    try:
-        assignment = np.array([number.setdefault(user, len(number)) for user in items], dtype=np.int64)
-    except TypeError as error:
-        raise InputError(f"users must be names or numbers, one per example ({error}).") from error
-    if not number:
-        raise InputError("users is empty; give the user of each example.")
-    return assignment, tuple(map(str, number))
+    return numbered(users, "users")
 
 
 def allocate(labels: Ints, sizes: Ints, priors: Floats, rng: Generator, restrict: Restrict | None = None) -> Ints:

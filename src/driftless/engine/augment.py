@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from driftless.data.inputs import Inputs, described
 from driftless.errors import InputError
 
 PAD = 4
@@ -33,12 +34,14 @@ KINDS: dict[str, Kind | None] = {
 }
 
 
-def check_images(augment: str, inputs: Tensor) -> None:
+def check_images(augment: str, inputs: Inputs) -> None:
     """Raise unless the examples are images that can be moved."""
-    if KINDS[augment] is not None and (inputs.dim() != 4 or not inputs.is_floating_point()):
+    if KINDS[augment] is None:
+        return
+    if not isinstance(inputs, Tensor) or inputs.dim() != 4 or not inputs.is_floating_point():
         raise InputError(
             f"local.augment='{augment}' moves images: floats of shape [channels, height, width]; these examples have "
-            f"the shape {list(inputs.shape[1:])} and the type {inputs.dtype}. Give images, or set local.augment='none'."
+            f"the shape {described(inputs)}. Give images, or set local.augment='none'."
         )
 
 

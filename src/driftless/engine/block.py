@@ -17,7 +17,7 @@ from driftless.algorithm import Client, Message, Round, Vector
 from driftless.engine.graph.replay import Replay
 from driftless.engine.local import Batch, LocalStep, Progress, Trained, loss_gradient, regularised
 from driftless.engine.minibatches import Block, Workload, block_batches, block_chunks
-from driftless.engine.tree import Tree, map_leaves
+from driftless.engine.tree import Tree, like, map_leaves, parts_of
 
 OF_ONE_CLIENT = ("steps", "examples", "gradient")
 """Fields of `Round` that differ between the clients of a block."""
@@ -108,9 +108,8 @@ def lifted(f: Callable[..., Tree], in_dims: Any) -> Callable[..., Tree]:
 
 def dims_of(tree: Tree, dim: int | None) -> Any:
     """vmap's in_dims for a tree; what is no tensor has none."""
-    if isinstance(tree, tuple):
-        parts = [dims_of(part, dim) for part in tree]
-        return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+    if isinstance(tree, (tuple, dict)):
+        return like(tree, [dims_of(part, dim) for part in parts_of(tree)])
     return dim if isinstance(tree, Tensor) else None
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from driftless.algorithm import Vector
+from driftless.data.inputs import arguments, take
 from driftless.engine import augment
 from driftless.engine.batches import chunks
 from driftless.engine.flat import FlatModel, in_dtype
@@ -28,7 +29,9 @@ from driftless.engine.losses import Loss
 from driftless.engine.minibatches import Workload
 from driftless.engine.modes import begin_training, kept_in_eval
 from driftless.engine.module_state import SavedState
+from driftless.engine.resident import Output
 from driftless.engine.single import gradient
+from driftless.engine.tree import map_leaves
 from driftless.errors import InputError
 from driftless.random import stream, torch_stream
 
@@ -51,7 +54,7 @@ def trial_batch(work: Workload) -> Batch:
         first = np.sort(np.unique(labels.numpy(), return_index=True)[1])[:MOST_EXAMPLES]
     fill = stream(work.seed, "trial-batch").integers(len(labels), size=max(2, min(width, MOST_EXAMPLES)))
     rows = torch.from_numpy(np.concatenate([first, fill])[: max(len(first), len(fill))])
-    return Batch(federation.inputs[rows], federation.targets[rows])
+    return Batch(take(federation.inputs, rows), federation.targets[rows])
 
 
 def minibatch_width(work: Workload) -> int:
@@ -83,7 +86,7 @@ def check_single(work: Workload, module: nn.Module) -> None:
                 ours = copy_gradient(work, x, batch)
             used = next((name for name, p in parameters.items() if p.grad is not None), None)
             with torch_stream(work.seed, "trial"):
-                plain_backward(module, work.loss, batch)
+                plain_backward(module, work.model.output, work.loss, batch)
         except Exception as error:
             raise InputError(
                 f"forward, loss and backward pass of the model fail on a minibatch of {len(batch.targets)} examples: "
@@ -114,13 +117,15 @@ def copy_gradient(work: Workload, x: Vector, batch: Batch) -> list[Tensor]:
     return [part.clone() for part in work.model.parameters(g).values()]
 
 
-def plain_backward(module: nn.Module, loss: Loss, batch: Batch) -> None:
+def plain_backward(module: nn.Module, output: Output, loss: Loss, batch: Batch) -> None:
     begin_training(module, kept_in_eval(module))
     for part in module.modules():
         if type(part) is nn.Dropout:  # the engine has its own; they are tested against each other elsewhere
             part.eval()
+    batch = batch.copy()
+    args, kwargs = arguments(batch.inputs)
     with torch.enable_grad():
-        loss(module(batch.inputs.clone()), batch.targets.clone()).backward()
+        loss(output(module(*args, **kwargs)), batch.targets).backward()
 
 
 @contextmanager
@@ -164,8 +169,8 @@ def try_block(work: Workload) -> BlockTrial:
     short = max(1, width - width // 3)
     weights = torch.ones(2, width, dtype=x.dtype)
     weights[1, short:] = 0
-    inputs, targets = (torch.stack([part, part.flip(0)]) for part in (batch.inputs, batch.targets))
-    stacked = Batch(inputs, targets, weights, key)
+    stacked: Batch = map_leaves(lambda part: torch.stack([part, part.flip(0)]), batch)
+    stacked = stacked._replace(weights=weights, key=key)
     # Each client has a model of its own, except where an algorithm wants gradients at the server's.
     shared = work.algorithm.anchor_gradient or work.algorithm.full_gradient
     start, of_model = (x, None) if shared else (x.repeat(2, 1), 0)
@@ -190,7 +195,8 @@ def try_block(work: Workload) -> BlockTrial:
     if not all(same_bits(together, other) for other, _ in again):
         return BlockTrial("equal calls give different results")
     for i, count in enumerate((width, short)):
-        own = Batch(stacked.inputs[i, :count], stacked.targets[i, :count], None, None if key is None else key[i]).copy()
+        own = Batch(take(stacked.inputs, (i, slice(count))), stacked.targets[i, :count]).copy()
+        own = own._replace(key=None if key is None else key[i])
         problem = compare_with_single(work, x, own, together[i], Seen(seen.loss[i], seen.correct[i]), padded=i == 1)
         if problem:
             return BlockTrial(problem)
@@ -202,7 +208,8 @@ def try_block(work: Workload) -> BlockTrial:
         _, of_other = record(block_gradient, (), of_width(stacked, other), start.clone())
     assert not isinstance(of_other, NotRecordable)
     size, size_of_other = total_bytes(recorded) / 2, total_bytes(of_other) / 2
-    moved = augment.room(batch.inputs) if augment.KINDS[work.training.augment] else 0
+    images = batch.inputs if augment.KINDS[work.training.augment] else None
+    moved = augment.room(images) if isinstance(images, Tensor) else 0
     return BlockTrial(None, moved + step_bytes(work, size, width, (size_of_other - size) / (other - width)), slow)
 
 
@@ -216,9 +223,8 @@ def step_bytes(work: Workload, size: float, width: int, of_an_example: float) ->
 
 def of_width(batch: Batch, width: int) -> Batch:
     """A block's minibatches, with examples left out or repeated."""
-    rows = torch.arange(width) % batch.inputs.shape[1]
-    weights = None if batch.weights is None else batch.weights[:, rows]
-    return Batch(batch.inputs[:, rows], batch.targets[:, rows], weights, batch.key)
+    rows = torch.arange(width) % batch.targets.shape[1]
+    return map_leaves(lambda part: part[:, rows], batch._replace(key=None))._replace(key=batch.key)
 
 
 def compare_with_single(work: Workload, x: Vector, batch: Batch, g: Vector, seen: Seen, padded: bool) -> str | None:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from driftless.algorithm import Vector
 from driftless.data.federation import Federation
+from driftless.data.inputs import Inputs, take
 from driftless.engine.flat import FlatModel
 from driftless.engine.losses import Loss, class_dimension, correct
 from driftless.engine.metrics import Metric, has_numbers, measure
@@ -43,7 +44,7 @@ class Evaluation(NamedTuple):
     """Local steps of a client before the model is evaluated on its own test data; 0: that is not done."""
 
     @property
-    def data(self) -> dict[str, tuple[Tensor, Tensor]]:
+    def data(self) -> dict[str, tuple[Inputs, Tensor]]:
         """The data sets that are there: test set, clients' own test data, held-out validation clients."""
         federation = self.federation
         sets = {"client_test": federation.client_test, "validation": federation.validation}
@@ -52,7 +53,7 @@ class Evaluation(NamedTuple):
 
     def batches(self) -> list[tuple[str, int]]:
         """Data set and first example of every batch."""
-        return [(name, i) for name, data in self.data.items() for i in range(0, len(data[0]), EVALUATION_BATCH)]
+        return [(name, i) for name, data in self.data.items() for i in range(0, len(data[1]), EVALUATION_BATCH)]
 
     def room(self, name: str, first: int) -> Tensor:
         """Room for the outputs of a batch."""
@@ -100,7 +101,8 @@ def evaluate_batches(of: Evaluation, x: Vector, t: int, batches: Iterable[int]) 
     results: dict[int, BatchResult] = {}
     for i in batches:
         name, first = places[i]
-        inputs, targets = (part[first : first + EVALUATION_BATCH] for part in data[name])
+        rows = slice(first, first + EVALUATION_BATCH)
+        inputs, targets = take(data[name][0], rows), data[name][1][rows]
         with torch_stream(of.seed, "evaluate", t, i):
             outputs = of.model.resident.evaluate(inputs)
             each = correct(of.loss, outputs, targets).double()
@@ -124,7 +126,7 @@ def evaluated(of: Evaluation, results: dict[int, BatchResult], t: int) -> Evalua
     notices: list[str] = []
     for name in ("test", "validation"):
         if name in parts:
-            number = len(of.data[name][0])
+            number = len(of.data[name][1])
             each = torch.cat([part.correct for part in parts[name]])
             row[f"{name}_loss"] = float(sum(part.loss for part in parts[name])) / number
             if each.numel():

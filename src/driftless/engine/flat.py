@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.parameter import is_lazy
 
+from driftless.data.inputs import Inputs, arguments
 from driftless.engine.dropout import with_keyed_dropout
 from driftless.engine.modes import begin_training, frozen_statistics, kept_in_eval
 from driftless.engine.module_state import tensors_of
-from driftless.engine.resident import ResidentModule
+from driftless.engine.resident import Output, ResidentModule
 from driftless.errors import InputError
 
 Parameters = dict[str, Tensor]
@@ -28,7 +29,8 @@ class FlatModel:
     constants: they are neither trained nor sent.
     """
 
-    def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
+    def __init__(self, module: nn.Module, dtype: torch.dtype, output: Output | None = None) -> None:
+        """`output` takes the tensor that the loss sees out of what the module returns, if it is not that tensor."""
         self._original = copy_of(module)  # the user may change the module later
         self._module = in_dtype(copy_of(module), dtype)
         self._dropouts = with_keyed_dropout(self._module)
@@ -52,6 +54,7 @@ class FlatModel:
         self.layers = tuple(slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))
         self.size: int = ends[-1]
         self.initial = torch.cat([p.detach().flatten() for p in trainable.values()])
+        self.output = output or unchanged
 
     @property
     def uses_dropout(self) -> bool:
@@ -60,21 +63,23 @@ class FlatModel:
     @cached_property
     def resident(self) -> ResidentModule:
         """The same module for ordinary PyTorch."""
-        return ResidentModule(self._module, self._kept_in_eval, self._dropouts, self.initial, self.layers)
+        return ResidentModule(
+            self._module, self._kept_in_eval, self._dropouts, self.initial, self.layers, self.output
+        )  # fmt: skip
 
     def parameters(self, x: Tensor) -> Parameters:
         """The vector's slices, as views."""
         parts = zip(self.names, self.layers, self._shapes, strict=True)
         return {name: x[layer].view(shape) for name, layer, shape in parts}
 
-    def train(self, parameters: Parameters, inputs: Tensor, key: Tensor | None) -> Tensor:
+    def train(self, parameters: Parameters, inputs: Inputs, key: Tensor | None) -> Tensor:
         """Outputs in training mode as a pure function, which vmap can lift; `key` decides what dropout drops."""
         if not self._module.training:
             begin_training(self._module, self._kept_in_eval)
         for dropout in self._dropouts:
             dropout.start(key)
         everywhere = {place: parameters[name] for place, name in self._places.items()}
-        return functional_call(self._module, everywhere, (inputs,), tie_weights=False)
+        return self.output(functional_call(self._module, everywhere, *arguments(inputs), tie_weights=False))
 
     def kinds_of_layers(self) -> set[type[nn.Module]]:
         return {type(part) for part in self._module.modules()}
@@ -91,6 +96,10 @@ class FlatModel:
     def constants(self) -> Parameters:
         """What is neither trained nor sent: parameters that require no gradient, and buffers."""
         return {name: value for name, value in self._original.state_dict().items() if name not in self._places}
+
+
+def unchanged(outputs: Tensor) -> Tensor:
+    return outputs
 
 
 def copy_of(module: nn.Module) -> nn.Module:

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.func import grad_and_value
 
 from driftless.algorithm import Algorithm, Client, Local, Message, Round, Step, Upload, Vector
+from driftless.data.inputs import Inputs, map_inputs
 from driftless.engine import augment, local_lr
 from driftless.engine.flat import FlatModel, Parameters
 from driftless.engine.local_lr import LearningRate
@@ -100,7 +101,7 @@ def check_agreement(algorithm: Algorithm, local: LocalTraining) -> None:
 class Batch(NamedTuple):
     """One minibatch of one client."""
 
-    inputs: Tensor
+    inputs: Inputs
     targets: Tensor
     weights: Tensor | None = None
     """1 for an example, 0 for padding; None when there is no padding."""
@@ -109,7 +110,7 @@ class Batch(NamedTuple):
 
     def copy(self) -> Batch:
         """Inputs and targets of its own: a layer or a loss may write over them."""
-        return self._replace(inputs=self.inputs.clone(), targets=self.targets.clone())
+        return self._replace(inputs=map_inputs(Tensor.clone, self.inputs), targets=self.targets.clone())
 
 
 class Seen(NamedTuple):

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from driftless.algorithm import Algorithm
 from driftless.data.federation import Federation
+from driftless.data.inputs import map_inputs, select
 from driftless.engine import augment, batches
 from driftless.engine.batches import BlockPlan, Plan
 from driftless.engine.dropout import fold
@@ -81,9 +82,9 @@ def gathered(work: Workload, client: int, plan: Plan, keys: Tensor | None, moves
     index = torch.from_numpy(plan.index + federation.offsets[client])
     for k, (rows, count) in enumerate(zip(index, plan.count.tolist(), strict=True)):
         rows = rows[:count]
-        inputs, targets = federation.inputs.index_select(0, rows), federation.targets.index_select(0, rows)
+        inputs, targets = select(federation.inputs, rows), federation.targets.index_select(0, rows)
         if moves is not None:
-            inputs = augment.moved(inputs, moves[k, 0, :count])
+            inputs = map_inputs(augment.moved, inputs, moves[k, 0, :count])
         yield Batch(inputs, targets, key=None if keys is None else fold(keys[0], k))
 
 
@@ -103,12 +104,13 @@ class BlockBatches:
 
     def gather(self, k: int, first: int) -> Batch:
         rows = self._index[k, first:]
-        inputs, targets = (
-            source.index_select(0, rows.flatten()).view(*rows.shape, *source.shape[1:])
-            for source in (self._federation.inputs, self._federation.targets)
-        )
+
+        def gathered(source: Tensor) -> Tensor:
+            return source.index_select(0, rows.flatten()).view(*rows.shape, *source.shape[1:])
+
+        inputs, targets = map_inputs(gathered, self._federation.inputs), gathered(self._federation.targets)
         if self._moves is not None:
-            inputs = augment.moved(inputs, self._moves[k, first:])
+            inputs = map_inputs(augment.moved, inputs, self._moves[k, first:])
         weights = None if self._weights is None else self._weights[k, first:]
         return Batch(inputs, targets, weights, None if self._keys is None else fold(self._keys[first:], k))
 

@@ -5,12 +5,19 @@ A client's model is copied into the vector; then forward, loss and backward are 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
+from driftless.data.inputs import Inputs, arguments, map_inputs
 from driftless.engine.dropout import KeyedDropout
 from driftless.engine.modes import begin_training
 from driftless.engine.module_state import SavedState
+
+Output = Callable[[Any], Tensor]
+"""From what a module returns to the tensor that the loss and the metrics see."""
 
 
 class ResidentModule:
@@ -21,6 +28,7 @@ class ResidentModule:
         dropouts: list[KeyedDropout],
         x: Tensor,
         layers: tuple[slice, ...],
+        output: Output,
     ) -> None:
         """`module` belongs to this object from now on."""
         self.module = module
@@ -28,6 +36,7 @@ class ResidentModule:
         self.vector = x.clone()
         self._layers = layers
         self._dropouts = dropouts
+        self._output = output
         self._parameters = [p for p in module.parameters() if p.requires_grad]
         for p, layer in zip(self._parameters, layers, strict=True):
             p.data = self.vector[layer].view(p.shape)
@@ -53,17 +62,24 @@ class ResidentModule:
         """Whether something besides the parameters is not as it was in the beginning."""
         return self._saved.is_changed()
 
-    def outputs(self, inputs: Tensor, key: Tensor | None = None) -> Tensor:
+    def outputs(self, inputs: Inputs, key: Tensor | None = None) -> Tensor:
         """In training mode; `key` decides what dropout drops."""
         if not self.module.training:
             begin_training(self.module, self._kept_in_eval)
         for dropout in self._dropouts:
             dropout.start(key)
-        return self.module(inputs)
+        args, kwargs = arguments(inputs)
+        return self._output(self.module(*args, **kwargs))
 
     @torch.no_grad()
-    def evaluate(self, inputs: Tensor) -> Tensor:
-        """In evaluation mode, on a copy of the inputs: a layer may write over them."""
+    def evaluate(self, inputs: Inputs) -> Tensor:
+        """In evaluation mode."""
+        return self._output(self.returned(inputs))
+
+    @torch.no_grad()
+    def returned(self, inputs: Inputs) -> Any:
+        """What the module itself returns in evaluation mode, on a copy of the inputs: a layer may write over them."""
         if self.module.training:
             self.module.eval()
-        return self.module(inputs.clone())
+        args, kwargs = arguments(map_inputs(Tensor.clone, inputs))
+        return self.module(*args, **kwargs)

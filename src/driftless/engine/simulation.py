@@ -213,7 +213,7 @@ def evaluation_interval(
         return 1
     clients = cohort.clients(1, federation.clients, seed)
     trained = 3 * examples_of(training, federation.sizes[clients]).sum()  # forward and backward
-    often = [every for every in EVALUATION_INTERVALS if len(federation.test[0]) / every <= 0.1 * trained]
+    often = [every for every in EVALUATION_INTERVALS if len(federation.test[1]) / every <= 0.1 * trained]
     return often[0] if often else EVALUATION_INTERVALS[-1]
 
 

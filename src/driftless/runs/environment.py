@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from driftless.data.federation import Federation
+from driftless.data.inputs import Inputs, named_inputs
 
 LISTED = ("numpy", "safetensors")
 ENGINE = 2
@@ -88,8 +89,8 @@ def federation_summary(federation: Federation) -> dict[str, Any]:
     first = range(min(MOST_CLIENTS, federation.clients))
     return {
         "clients": federation.clients,
-        "examples": len(federation.inputs),
-        "input_shape": list(federation.input_shape),
+        "examples": len(federation.targets),
+        "input_shape": shapes(federation.inputs),
         "target_shape": list(federation.target_shape),
         "sizes": sizes[:MOST_SIZES].tolist(),
         "size_quantiles": {f"{q:g}": float(np.quantile(sizes, q)) for q in QUANTILES},
@@ -97,6 +98,13 @@ def federation_summary(federation: Federation) -> dict[str, Any]:
         "classes": classes,
         "validation_clients": federation.validation.clients if federation.validation else 0,
     }
+
+
+def shapes(inputs: Inputs) -> list[int] | dict[str, list[int]]:
+    """Of an example; of several inputs by their names."""
+    if isinstance(inputs, Tensor):
+        return list(inputs.shape[1:])
+    return {name: list(part.shape[1:]) for name, part in named_inputs(inputs).items()}
 
 
 def label_counts(labels: Tensor, classes: int) -> list[int]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from driftless.data.federation import Federation
+from driftless.data.inputs import described
 from driftless.data.memory import check_memory
 from driftless.data.partition import apportion
 from driftless.errors import InputError, check_choice, check_range, check_whole
@@ -61,12 +62,14 @@ def optimum(federation: Federation, weighting: str = "uniform") -> Tensor:
     """
     check_choice("weighting", weighting, ("uniform", "examples"))
     inputs, targets = federation.inputs, federation.targets
-    if not inputs.is_floating_point() or inputs.ndim != 2 or federation.classes is not None or targets.ndim != 1:
+    is_regression = federation.classes is None and targets.ndim == 1
+    if not is_regression or not isinstance(inputs, Tensor) or not inputs.is_floating_point() or inputs.ndim != 2:
         raise InputError(
             f"optimum needs a linear regression (float inputs [n, d], float targets [n]), got {federation!r} with "
-            f"inputs {list(inputs.shape)} and targets {list(targets.shape)}; load 'quadratics' or 'linear-regression'."
+            f"inputs {described(inputs, 0)} and targets {list(targets.shape)}; load 'quadratics' or "
+            "'linear-regression'."
         )
-    rows = np.repeat(1 / federation.sizes, federation.sizes) if weighting == "uniform" else np.ones(len(inputs))
+    rows = np.repeat(1 / federation.sizes, federation.sizes) if weighting == "uniform" else np.ones(len(targets))
     weighted = inputs * torch.from_numpy(rows).to(inputs.dtype)[:, None]
     # gelsd: also for a singular matrix, and the solution of least norm
     return torch.linalg.lstsq(weighted.T @ inputs, weighted.T @ targets[:, None], driver="gelsd").solution[:, 0]

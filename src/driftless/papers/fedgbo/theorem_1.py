@@ -109,6 +109,7 @@ class Bounds(NamedTuple):
 
 def quadratics(heterogeneity: float, batch: int | None) -> Quadratics:
     federation = load("quadratics", clients=20, dimension=5, heterogeneity=heterogeneity, condition=10.0, seed=1)
+    assert isinstance(federation.inputs, Tensor)
     return Quadratics(federation, federation.inputs.view(20, 5, 5), federation.targets.view(20, 5), batch)
 
 

@@ -21,6 +21,7 @@ Values = dict[str, Any]
 
 def client_gradients(federation: Federation, x: Tensor) -> Tensor:
     """Of quadratics, whose clients all have as many rows: [clients, dimension]."""
+    assert isinstance(federation.inputs, Tensor)
     rows = federation.inputs.reshape(federation.clients, -1, len(x))
     residual = rows @ x - federation.targets.reshape(federation.clients, -1)
     return (rows.mT @ residual[..., None])[..., 0] / rows.shape[1]
@@ -28,9 +29,11 @@ def client_gradients(federation: Federation, x: Tensor) -> Tensor:
 
 def gap_to_optimum(federation: Federation) -> Callable[[Tensor], float]:
     """f(x) - f* of quadratics."""
+    inputs = federation.inputs
+    assert isinstance(inputs, Tensor)
 
     def f(x: Tensor) -> float:
-        return float((federation.inputs @ x - federation.targets).square().mean()) / 2
+        return float((inputs @ x - federation.targets).square().mean()) / 2
 
     least = f(optimum(federation))
     return lambda x: f(x) - least
