@@ -387,3 +387,14 @@ def test_own_metrics_are_in_the_history_of_a_run_and_judge_it(tmp_path: Path):
         run(tmp_path / "run", evaluation=driftless.EvaluationSettings(
             {"f1": "f1", "share": share_of_first}, monitor="share", mode="min"
         ))  # fmt: skip
+
+
+def test_a_list_or_a_function_as_learning_rate_is_continued_too(tmp_path: Path):
+    def falling(t: int) -> float:
+        return 0.2 / t
+
+    for name, lr in (("list", [0.2 / t for t in range(1, 7)]), ("function", falling)):
+        local = LocalTraining(lr=lr, epochs=2, batch_size=4)
+        stored = run(tmp_path / name, local=local)
+        assert torch.equal(stored.state["server.x"], simulate(local=local).x)
+        assert run(tmp_path / name, local=local).rows == stored.rows

@@ -143,8 +143,8 @@ def compare(
     for name in settings or {}:
         if name not in named:
             raise unknown("name in settings", name, named)
-    made = {name: described(each, federation, model, arguments, name) for name, each in named.items()}
-    objects = {label: value for each in made.values() for label, value in each.objects.items()}
+    objects: dict[str, Any] = {}
+    made = {name: described(each, federation, model, arguments, name, objects) for name, each in named.items()}
     with using(objects):
         comparison = comparison_of(
             {name: config_of(each, (settings or {}).get(name, {})) for name, each in made.items()}, seeds, sweep, target

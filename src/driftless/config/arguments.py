@@ -60,16 +60,18 @@ RUN_KEYS = ("rounds", "seed", "evaluate_every", "checkpoint_every", "target", "s
 class Described:
     """A configuration in the making, and the objects in it by their labels."""
 
-    def __init__(self) -> None:
+    def __init__(self, objects: dict[str, Any]) -> None:
         self.values: Values = {}
-        self.objects: dict[str, Any] = {}
+        self.objects = objects
 
     def set(self, key: str, value: Any, label: str = "") -> None:
         """A plain value as it is; anything else becomes a label, its own name if it has one."""
-        if value is None or isinstance(value, PLAIN) or is_plain_list(value):
+        if value is None or isinstance(value, PLAIN):
             self.values[key] = value
-            return
-        self.values[key] = self.label(value, label or getattr(value, "__name__", type(value).__name__))
+        elif is_plain_list(value):
+            self.values[key] = as_lists(value)
+        else:
+            self.values[key] = self.label(value, label or getattr(value, "__name__", type(value).__name__))
 
     def label(self, value: Any, name: str) -> str:
         """`python:NAME`, with a number where another object has it."""
@@ -90,10 +92,19 @@ def is_plain_list(value: object) -> bool:
     return all(isinstance(each, PLAIN) or is_plain_list(each) for each in value)
 
 
+def as_lists(value: Any) -> Any:
+    return [as_lists(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
 def described(
-    algorithm: Algorithm | str, federation: object, model: object, arguments: Mapping[str, Any], label: str = ""
+    algorithm: Algorithm | str,
+    federation: object,
+    model: object,
+    arguments: Mapping[str, Any],
+    label: str = "",
+    objects: dict[str, Any] | None = None,
 ) -> Described:
-    """`label`: the name of the algorithm in a comparison."""
+    """`label`: the name of the algorithm in a comparison, whose configurations share their `objects`."""
     for name in arguments:
         if name not in Arguments.__annotations__:
             raise unknown("argument", name, Arguments.__annotations__)
@@ -102,7 +113,7 @@ def described(
     if "rounds" not in arguments or "cohort" not in arguments:
         missing = "rounds" if "rounds" not in arguments else "cohort"
         raise InputError(f"{missing} is missing; give it, for example rounds=100, cohort=10.")
-    result = Described()
+    result = Described({} if objects is None else objects)
     describe_algorithm(result, as_algorithm(algorithm), arguments, label)
     result.set("data.name", federation, getattr(federation, "name", ""))
     result.set("model.name", model, type(model).__name__ if isinstance(model, nn.Module) else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TypeVar
 
 import torch
@@ -201,7 +201,13 @@ def cohort_of(config: Config) -> Cohort:
 
 
 def local_of(config: Config) -> LocalTraining:
-    return settings_from(config.local, LocalTraining)
+    lr = config.local.lr
+    if not isinstance(lr, str):
+        return settings_from(config.local, LocalTraining)
+    if not is_own(lr):
+        raise InputError(f"local.lr is '{lr}'; give a number, a list with one for each round, or FILE.py:FUNCTION.")
+    local = settings_from(config.local.model_copy(update={"lr": 1.0}), LocalTraining)
+    return replace(local, lr=own_object(lr, "local.lr=FILE.py:FUNCTION"))
 
 
 def settings_from(section: Section, cls: type[Settings]) -> Settings:
