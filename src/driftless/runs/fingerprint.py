@@ -26,6 +26,10 @@ MEANING = {
 }  # fmt: skip
 """In words, for errors."""
 
+REMEDIES = {
+    "x0": " A module that is made anew begins elsewhere: call torch.manual_seed before, or give the class or a function."
+}
+
 
 def fingerprints(simulation: Simulation) -> dict[str, str]:
     model = simulation.model
@@ -89,5 +93,5 @@ def check_same(directory: Path, simulation: Simulation, without: tuple[str, ...]
         if name not in without and there.get(name, here.get(name)) != here.get(name):
             raise InputError(
                 f"the run in '{directory}' was started with something else: {meaning} changed since then. Put it back "
-                "as it was, or choose another output."
+                f"as it was, or choose another output.{REMEDIES.get(name, '')}"
             )
