@@ -27,7 +27,7 @@ MEANING = {
 """In words, for errors."""
 
 REMEDIES = {
-    "x0": " A module that is made anew begins elsewhere: call torch.manual_seed before, or give the class or a function."
+    "x0": " A module that is made anew begins elsewhere: set torch.manual_seed before, or give the class or a function."
 }
 
 
