@@ -73,3 +73,20 @@ def test_a_command_that_nobody_would_read_names_the_stored_configuration(tmp_pat
     run = write_run(tmp_path / "a b", [f"run.cohort=[{cohort}]"], [{"round": 1}])
     (command,) = commands(group([run]))
     assert shlex.split(command) == ["driftless", "run", str(tmp_path / "a b" / "config.toml")]
+
+
+def test_variants_have_a_command_each_that_plans_the_same_runs_with_the_same_labels(folder: Folder):
+    runs = [folder("fedprox", s, [0.1], f"run.label={label}", f"algorithm.mu={mu}", "run.evaluate_every=1")
+            for label, mu in (("weak", 0.01), ("strong", 1.0)) for s in (0, 1)]  # fmt: skip
+    for command, stored in zip(commands(group(runs)), (runs[:2], runs[2:]), strict=True):
+        _, _, word, *overrides = shlex.split(command)
+        planned = [resolved.config for resolved in plan([word], None, overrides).runs.values()]
+        assert [experiment(config) for config in planned] == [experiment(run.config) for run in stored]
+        assert {config.run.label for config in planned} == {stored[0].config.run.label}
+
+
+def test_a_label_that_no_variant_can_have_is_given_to_runs(folder: Folder):
+    runs = [folder("fedavg", s, [0.1], "run.label=my own") for s in (0, 1)]
+    found = [shlex.split(command) for command in commands(group(runs))]
+    assert [words[:2] for words in found] == [["driftless", "run"]] * 2
+    assert all("run.label=my own" in words for words in found)

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from driftless.errors import InputError
 from driftless.report.commands import commands
 from driftless.report.curves import group
 from driftless.report.settings import read_settings, settings_tables
@@ -57,3 +60,27 @@ def test_settings_that_this_version_does_not_have_are_read(folder: Folder):
         file.write("[former]\nkey = 1\n")
     (curve,) = group([run])
     assert curve.settings["former.key"] == 1
+
+
+def test_the_label_of_a_run_names_its_curve_and_is_no_setting_that_differs(folder: Folder):
+    runs = [folder("fedprox", 0, [0.1], f"run.label={label}", f"algorithm.mu={mu}")
+            for label, mu in (("weak", 0.02), ("strong", 1.0))]  # fmt: skip
+    runs += [folder("fedprox", 0, [0.1]), folder("fedprox", 1, [0.1], "run.label=weak", "algorithm.mu=0.02")]
+    curves = group(runs)
+    assert [(curve.label, curve.seeds) for curve in curves] == [("weak", [0, 1]), ("strong", [0]), ("fedprox", [0])]
+    differing, common = settings_tables([curve.settings for curve in curves])
+    assert [setting.key for setting in differing] == ["algorithm options"]
+    assert "run.label" not in [setting.key for setting in common]
+    other = folder("fedprox", 0, [0.1], "run.label=weak", "algorithm.mu=0.5")
+    assert [c.label for c in group([*runs, other])] == [
+        "weak algorithm.mu=0.02", "strong", "fedprox", "weak algorithm.mu=0.5",
+    ]  # fmt: skip
+    assert len(group([folder("fedavg", 0, [0.1], f"run.label={label}") for label in "ab"])) == 2
+
+
+def test_a_damaged_label_is_refused(folder: Folder):
+    run = folder("fedavg", 0, [0.1], "run.label=mine")
+    file = run.path / "config.toml"
+    file.write_text(file.read_text(encoding="utf-8").replace('label = "mine"', "label = 3"), encoding="utf-8")
+    with pytest.raises(InputError, match=r"run\.label of .* cannot be 3"):
+        read_settings(run.path)

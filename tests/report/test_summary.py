@@ -111,6 +111,14 @@ def test_the_target_of_a_comparison_counts_as_given_for_its_runs(tmp_path: Path)
     assert summarise(runs).targets[0][:2] == (0.3, "given")
 
 
+def test_the_target_of_a_sweep_counts_as_given_in_each_cell(tmp_path: Path):
+    runs = [write_run(tmp_path / f"clients={n}" / name / "seed-0", [f"algorithm={name}", f"data.clients={n}"],
+                      accuracies([0.1, 0.4])) for n in (10, 20) for name in ("fedavg", "scaffold")]  # fmt: skip
+    assert [target.rule for target in summarise(runs).targets] == ["fedavg", "fedavg"]
+    (tmp_path / "comparison.json").write_text('{"runs": [], "target": 0.3, "sweep": ["data.clients"]}', "utf-8")
+    assert [target[:2] for target in summarise(runs).targets] == [(0.3, "given")] * 2
+
+
 def test_without_fedavg_the_target_is_nine_tenths_of_the_best_and_nothing_is_relative(folder: Folder):
     runs = [folder("scaffold", 0, [0.1, 0.8]), folder("ghbm", 0, [0.75, 0.9])]
     summary = summarise(runs)

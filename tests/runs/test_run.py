@@ -16,12 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import driftless
-from driftless.config.resolution import resolve
+from driftless.config.build import simulation_of
+from driftless.config.resolution import resolve, with_values
 from driftless.engine.evaluation_settings import Monitor
 from driftless.errors import InputError
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun, default_directory, find_runs, set_aside
-from driftless.runs.run import Interrupted, stop_reason
+from driftless.runs.run import Interrupted, fingerprint, stop_reason
 from driftless.runs.run import resume as resume_run
 from driftless.runs.run import start as start_run
 from runs.runs import (
@@ -482,6 +483,18 @@ def test_a_run_is_not_continued_as_another_one(tmp_path: Path, old: str, new: st
     with pytest.raises(InputError, match=r"config\.toml"):
         resume(tmp_path / "run")
     assert contents(tmp_path / "run" / "checkpoint") == before
+
+
+def test_the_label_of_a_run_does_not_make_it_another_run():
+    one, other, unlike = (small(*changes).config for changes in ((), ("label=mine",), ("lr=0.2",)))
+    assert fingerprint(one) == fingerprint(other) != fingerprint(unlike)
+
+
+@pytest.mark.parametrize("label", ["", "  ", "a\nb", "x" * 61, "\x1b[31m"])
+def test_a_label_is_one_line_that_can_be_shown(label: str):
+    changed = with_values(small(), {"run.label": label}, "here")
+    with pytest.raises(InputError, match=r"run\.label must be a line of 1 to 60 characters"):
+        simulation_of(changed.config)
 
 
 def test_what_is_no_run_cannot_be_resumed(tmp_path):

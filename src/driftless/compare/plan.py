@@ -140,9 +140,13 @@ def size_text(comparison: Comparison) -> str:
     """ "2 algorithms x 3 cells x 3 seeds: 18 runs"."""
     folders = [["", *folder.split("/")][-3:] for folder in comparison.runs]
     cells, algorithms, seeds = (len(set(level)) for level in zip(*folders, strict=True))
-    return f"{product_text(algorithms, cells, seeds)}: {len(comparison.runs):,} runs"
+    return f"{product_text(algorithms, cells, seeds)}: {counted(len(comparison.runs), 'run')}"
 
 
 def product_text(algorithms: int, cells: int, seeds: int) -> str:
     counts = {"algorithm": algorithms, "cell": cells, "seed": seeds}
-    return " x ".join(f"{n:,} {noun}{'' if n == 1 else 's'}" for noun, n in counts.items() if n > 1 or noun != "cell")
+    return " x ".join(counted(number, noun) for noun, number in counts.items() if number > 1 or noun != "cell")
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -8,12 +8,12 @@ twenty pairs of equals, one is expected to exclude 0.
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from driftless.random import stream
 from driftless.report.metrics import Better
@@ -87,31 +87,32 @@ def difference(
     pairs = [(a, b) for a, b in both if a is not None and b is not None]
     if len(pairs) < 2:
         return None
-    mean = statistics.fmean(a - b for a, b in pairs)
-    interval, method = interval_of(pairs)
-    low, high = interval or (None, None)
+    values = np.array(pairs)
+    size = float(np.abs(values).max()) or 1.0  # losses of runs about to diverge have squares that are infinite
+    interval, method = interval_of(values / size)
+    low, high = (None, None) if interval is None else (interval[0] * size, interval[1] * size)
+    mean = float(np.mean(values[:, 0] / size - values[:, 1] / size)) * size
     return Difference(
         against, reference, mean, low, high, len(pairs), method, verdict(interval, better), len(both) - len(pairs)
     )
 
 
-def interval_of(pairs: Sequence[tuple[float, float]]) -> tuple[tuple[float, float] | None, Method | None]:
+def interval_of(pairs: NDArray[np.float64]) -> tuple[tuple[float, float] | None, Method | None]:
+    """Of values up to 1, [seeds, 2]."""
     from scipy import stats
 
-    first, second = np.array(pairs).T
-    differences = first - second
-    if not np.ptp(differences) > NO_SPREAD * np.abs(pairs).max():
+    differences = pairs[:, 0] - pairs[:, 1]
+    if np.ptp(differences) <= NO_SPREAD:
         return None, None
-    with np.errstate(over="ignore", invalid="ignore"):  # losses of runs about to diverge
-        if len(pairs) < TEN:
-            method, found = "paired t", stats.ttest_rel(first, second).confidence_interval(CONFIDENCE)
-        else:
-            rng = stream(0, "bootstrap of paired differences")  # the same runs give the same interval
-            method, found = "bootstrap", stats.bootstrap(
-                (differences,), np.mean, n_resamples=RESAMPLES, confidence_level=CONFIDENCE, method="BCa", rng=rng
-            ).confidence_interval  # fmt: skip
-    low, high = float(found.low), float(found.high)
-    return ((low, high), method) if math.isfinite(low) and math.isfinite(high) else (None, None)
+    if len(pairs) < TEN:
+        found = stats.ttest_rel(pairs[:, 0], pairs[:, 1]).confidence_interval(CONFIDENCE)
+        return (float(found.low), float(found.high)), "paired t"
+    rng = stream(0, "bootstrap of paired differences")  # the same runs give the same interval
+    resampled = stats.bootstrap(
+        (differences,), np.mean, confidence_level=CONFIDENCE, n_resamples=RESAMPLES, method="BCa", rng=rng
+    )
+    found = resampled.confidence_interval
+    return (float(found.low), float(found.high)), "bootstrap"
 
 
 def verdict(interval: tuple[float, float] | None, better: Better) -> Verdict:
