@@ -6,7 +6,16 @@ import io
 from rich.console import Console
 
 from driftless.report.summary import Spread, summarise
-from driftless.report.tables import amount, cells, columns, csv_text, markdown_table, number, rich_table
+from driftless.report.tables import (
+    amount,
+    cells,
+    columns,
+    csv_text,
+    differences_table,
+    markdown_table,
+    number,
+    rich_table,
+)
 from driftless.runs.directory import StoredRun
 from report.runs import Folder
 
@@ -109,3 +118,38 @@ def test_a_mean_and_its_deviation_have_the_same_decimals():
              (3e9, 1e7): "3.0e+09 ± 1.0e+07", (2e-6, 1e-7): "2.00e-06 ± 1.00e-07"}  # fmt: skip
     assert {pair: number(Spread(*pair, 3)).text for pair in cases} == cases
     assert number(Spread(0.25, None, 1)).text == "0.2500"
+
+
+def test_metrics_that_a_user_asked_for_have_a_column_of_final_values(folder: Folder):
+    own = {"test_f1": 0.25, "test_f1_p5": 0.1, "personal_accuracy": 0.75, "validation_f1": 0.2, "surprise": 1.0}
+    summary = summarise([folder("fedavg", seed, [0.4, 0.5], **own) for seed in (0, 1)])
+    chosen = columns(summary)
+    titles = {column.title: cell.text for column, cell in zip(chosen, cells(summary, chosen)[0], strict=True)}
+    assert titles["final test f1"] == "0.2500 ± 0.0000"
+    assert titles["final accuracy after local steps, mean over clients"] == "0.7500 ± 0.0000"
+    assert not any("5th" in title or "surprise" in title or "held-out" in title for title in titles)
+
+
+def test_paired_differences_are_said_in_words_each_pair_once(folder: Folder):
+    values = {"fedavg": (0.50, 0.51, 0.52), "scaffold": (0.71, 0.70, 0.72), "ghbm": (0.40, 0.62, 0.51)}
+    runs = [folder(name, seed, [final]) for name, finals in values.items() for seed, final in enumerate(finals)]
+    found = differences_table(summarise(runs))
+    lines = [dict(zip(found.titles, line, strict=True)) for line in found.lines]
+    verdicts = {(line["algorithm"], line["compared with"]): line["verdict"] for line in lines}
+    assert verdicts == {
+        ("scaffold", "fedavg"): "better",
+        ("ghbm", "fedavg"): "not distinguishable",
+        ("ghbm", "scaffold"): "not distinguishable",
+    }
+    assert lines[0]["seeds"] == "3"
+    assert lines[0]["method"] == "paired t"
+    assert differences_table(summarise(runs[:1])).lines == []
+
+
+def test_paired_differences_of_a_sweep_name_the_cell(folder: Folder):
+    runs = [
+        folder(name, seed, [start + 0.01 * seed * n], f"data.clients={clients}")
+        for clients in (10, 20) for n, (name, start) in enumerate((("fedavg", 0.5), ("ghbm", 0.6))) for seed in (0, 1)
+    ]  # fmt: skip
+    found = differences_table(summarise(runs))
+    assert [line[:3] for line in found.lines] == [["ghbm", "clients=10", "fedavg"], ["ghbm", "clients=20", "fedavg"]]
