@@ -396,11 +396,20 @@ def test_a_run_directory_whose_files_are_no_longer_whole_is_one_message(driftles
 # Reports
 
 
+def test_what_cannot_be_watched_is_one_line_and_nothing_is_served(driftless: Command, tmp_path: Path):
+    assert "there is no folder 'nowhere' to watch" in refused(driftless("watch", "nowhere", "--port", "0"))
+    write_run(tmp_path / "run", [], accuracies([0.5]))
+    assert "target" in refused(driftless("watch", "run", "--port", "0", "--target", "90"))
+    assert "65536" in refused(driftless("watch", "run", "--port", "65536"))
+
+
 def test_a_report_of_a_folder_of_runs_is_written_next_to_them(driftless: Command, tmp_path: Path):
     write_run(tmp_path / "runs" / "a", ["algorithm=adabest"], accuracies([0.1, 0.2]), federation=None)
     write_run(tmp_path / "runs" / "b", [], accuracies([0.1, 0.2]), federation=None)
     assert "wrote runs/report.html (2 runs)" in driftless("report", "runs").out
-    assert "replace it: --overwrite" in refused(driftless("report", "runs"))
+    assert "wrote runs/report.html" in driftless("report", "runs").out  # renewed
+    (tmp_path / "mine.html").write_text("mine", encoding="utf-8")
+    assert "replace it: --overwrite" in refused(driftless("report", "runs", "-o", "mine.html"))
     assert "6 figures in figures" in driftless("report", "runs", "--figures", "figures").out
     assert len(list((tmp_path / "figures").iterdir())) == 6
     assert "there is no run at or below 'nowhere'" in refused(driftless("report", "nowhere"))

@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from driftless.errors import InputError
-from driftless.report.figures import WIDTH, write_figures
+from driftless.report.figures import WIDTH, make, plan, write_figures
+from driftless.report.summary import summarise
 from driftless.runs.directory import StoredRun
 from report.runs import Folder, accuracies, write_run
 
@@ -83,3 +84,27 @@ def test_a_diverging_run_is_drawn_on_a_logarithmic_axis(tmp_path: Path):
         for s in (0, 1)
     ]
     assert write_figures(runs, tmp_path / "f", ["png"])[0].exists()
+
+
+def test_own_metrics_have_figures_of_their_percentiles_too(tmp_path: Path):
+    percentiles = {f"test_f1_p{p}": p / 100 for p in (5, 25, 50, 75, 95)} | {"test_p5": 0.5}
+    run = write_run(tmp_path / "a", [], accuracies([0.1, 0.2], **percentiles), federation=None)
+    names = [file.stem for file in write_figures([run], tmp_path / "figures", ["png"])]
+    assert "test_f1_percentiles" in names
+    assert "test_percentiles" not in names  # one percentile is not enough for it
+
+
+def test_a_sweep_has_a_heat_map_and_a_figure_for_each_cell(folder: Folder, tmp_path: Path):
+    runs = [folder(name, 0, [0.5, 0.6], f"data.clients={clients}", federation=None)
+            for clients in (10, 20) for name in ("fedavg", "ghbm")]  # fmt: skip
+    names = [file.stem for file in write_figures(runs, tmp_path / "figures", ["png"])]
+    assert names[2:5] == ["test_accuracy-cells", "test_accuracy-clients=10", "test_accuracy-clients=20"]
+
+
+def test_the_legend_is_in_the_order_of_the_final_values_and_the_axis_where_the_curves_are(folder: Folder):
+    runs = [folder(name, 0, [0.1, *[end - 0.05, end] * 10]) for name, end in (("fedavg", 0.8), ("ghbm", 0.9))]
+    drawing = plan(summarise(runs))[0]
+    axes = make(drawing).axes[0]
+    assert axes.get_legend_handles_labels()[1] == ["ghbm", "fedavg"]
+    assert axes.get_ylim() == pytest.approx((0.75 - 0.05 * 0.15, 0.9 + 0.05 * 0.15))
+    assert axes.get_title(loc="left") == "not in view: fedavg (down to 0.1), ghbm (down to 0.1)"

@@ -11,7 +11,7 @@ import pytest
 from driftless.report.html import write_report
 from driftless.runs.directory import StoredRun
 from report.browser import Browser, find_chromium
-from report.runs import accuracies, write_run
+from report.runs import Folder, accuracies, write_run
 
 CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(
@@ -292,3 +292,60 @@ def test_a_single_run_that_has_only_begun_opens(browser: Browser, tmp_path: Path
     browser.open(write_report([write_run(tmp_path / "run", [], [], status=None)], tmp_path / "report.html"))
     assert browser.evaluate("document.querySelectorAll('#table tbody tr').length") == 1
     assert "No round has been recorded yet." in browser.evaluate("document.body.innerText")
+
+
+def heat_maps(page: Browser) -> list[list[list[str]]]:
+    """The texts of the tables of the sweep."""
+    return page.evaluate(
+        "[...document.querySelectorAll('#heat table')].map(table => [...table.rows].map("
+        "row => [...row.cells].map(cell => cell.innerText.split('\\n')[0].trim())))"
+    )
+
+
+def swept(folder: Folder, models: tuple[str, ...]) -> list[StoredRun]:
+    """Two numbers of clients, and each of the models."""
+    return [
+        folder(
+            name,
+            0,
+            [0.1 * n, 0.2 + 0.1 * n + clients / 1000],
+            f"data.clients={clients}",
+            f"model={model}",
+            test_f1=0.3 * n,
+        )
+        for clients in (10, 20)
+        for model in models
+        for n, name in enumerate(("fedavg", "ghbm"))
+    ]
+
+
+def test_a_sweep_has_a_heat_map_of_the_chosen_metric_and_a_chart_for_each_cell(browser: Browser, folder: Folder):
+    browser.open(write_report(swept(folder, ("mlp",)), folder.path / "report.html"))
+    assert heat_maps(browser) == [
+        [["", "clients=10", "clients=20"], ["fedavg", "0.21", "0.22"], ["ghbm", "0.31", "0.32"]]
+    ]
+    shades = browser.evaluate("[...document.querySelectorAll('#heat td')].map(cell => cell.style.background)")
+    assert len(set(shades)) == 4
+    traces = (
+        "[0, 1].map(c => document.getElementById(`cell-${c}`).data.filter(t => t.meta).map(t => t.meta.curve).sort())"
+    )
+    assert browser.evaluate(traces) == [[0, 1], [2, 3]]
+    assert axis_range(browser, "cell-0") == axis_range(browser, "cell-1")
+    browser.choose("#metric", "test_f1")
+    assert heat_maps(browser)[0][2] == ["ghbm", "0.3", "0.3"]
+    browser.click("#legend [data-curve='0']")
+    assert browser.evaluate(traces) == [[1], [2, 3]]
+
+
+def test_two_swept_settings_have_a_heat_map_for_each_algorithm(browser: Browser, folder: Folder):
+    browser.open(write_report(swept(folder, ("mlp", "logistic")), folder.path / "report.html"))
+    maps = heat_maps(browser)
+    assert [len(one) for one in maps] == [3, 3]
+    assert maps[1][1][1:] == ["0.31", "0.31"]
+    captions = "[...document.querySelectorAll('#heat caption')].map(caption => caption.innerText)"
+    assert browser.evaluate(captions) == ["fedavg", "ghbm"]
+    assert browser.evaluate("document.querySelectorAll('#cells .chart').length") == 4
+
+
+def test_a_page_without_a_sweep_says_nothing_of_one(page: Browser):
+    assert page.evaluate("document.getElementById('sweep-section').hidden")

@@ -13,6 +13,7 @@ from driftless.report.tables import (
     cells,
     columns,
     csv_text,
+    differences_table,
     json_record,
     markdown_table,
     number,
@@ -216,3 +217,37 @@ def test_differences_show_two_figures_of_their_uncertainty():
     shown = {pair: f"{pair[0]:+{(form := precision(*pair))}} ± {pair[1]:{form}}" for pair in cases}
     assert shown == cases
     assert f"{0.01:+{precision(0.01, None)}}" == "+0.01"
+
+def test_metrics_that_a_user_asked_for_have_a_column_of_final_values(folder: Folder):
+    own = {"test_f1": 0.25, "test_f1_p5": 0.1, "personal_accuracy": 0.75, "validation_f1": 0.2, "surprise": 1.0}
+    summary = summarise([folder("fedavg", seed, [0.4, 0.5], **own) for seed in (0, 1)])
+    chosen = columns(summary)
+    titles = {column.title: cell.text for column, cell in zip(chosen, cells(summary, chosen)[0], strict=True)}
+    assert titles["final test f1"] == "0.2500 ± 0.0000"
+    assert titles["final accuracy after local steps, mean over clients"] == "0.7500 ± 0.0000"
+    assert not any("5th" in title or "surprise" in title or "held-out" in title for title in titles)
+
+
+def test_paired_differences_are_said_in_words_each_pair_once(folder: Folder):
+    values = {"fedavg": (0.50, 0.51, 0.52), "scaffold": (0.71, 0.70, 0.72), "ghbm": (0.40, 0.62, 0.51)}
+    runs = [folder(name, seed, [final]) for name, finals in values.items() for seed, final in enumerate(finals)]
+    found = differences_table(summarise(runs))
+    lines = [dict(zip(found.titles, line, strict=True)) for line in found.lines]
+    verdicts = {(line["algorithm"], line["compared with"]): line["verdict"] for line in lines}
+    assert verdicts == {
+        ("scaffold", "fedavg"): "better",
+        ("ghbm", "fedavg"): "not distinguishable",
+        ("ghbm", "scaffold"): "not distinguishable",
+    }
+    assert lines[0]["seeds"] == "3"
+    assert lines[0]["method"] == "paired t"
+    assert differences_table(summarise(runs[:1])).lines == []
+
+
+def test_paired_differences_of_a_sweep_name_the_cell(folder: Folder):
+    runs = [
+        folder(name, seed, [start + 0.01 * seed * n], f"data.clients={clients}")
+        for clients in (10, 20) for n, (name, start) in enumerate((("fedavg", 0.5), ("ghbm", 0.6))) for seed in (0, 1)
+    ]  # fmt: skip
+    found = differences_table(summarise(runs))
+    assert [line[:3] for line in found.lines] == [["ghbm", "clients=10", "fedavg"], ["ghbm", "clients=20", "fedavg"]]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from driftless.report.curves import Band, Curve, band, metrics_of
+from driftless.report.grid import Grid
 from driftless.report.line_styles import Style, legend_order
 from driftless.report.metrics import AXES, PANELS, Metric
 from driftless.report.notes import all_diverged
@@ -21,7 +22,9 @@ POINTS = 1000
 DIGITS = 6
 
 
-def chart_data(summary: Summary, styles: Sequence[Style], divisions: Sequence[Partition]) -> dict[str, Any]:
+def chart_data(
+    summary: Summary, styles: Sequence[Style], divisions: Sequence[Partition], grid: Grid | None = None
+) -> dict[str, Any]:
     """What the page's scripts read. Curves often share their rounds, so x values are stored once, as grids."""
     curves = summary.curves
     keys = metrics_of(curves)
@@ -51,6 +54,7 @@ def chart_data(summary: Summary, styles: Sequence[Style], divisions: Sequence[Pa
         "headline": summary.headline.key if summary.headline else (keys[0] if keys else None),
         "grids": grids,
         "series": series,
+        "sweep": grid and grid._asdict(),
         "partitions": [None if p.counts is None else p.counts.T.tolist() for p in divisions],
     }
 

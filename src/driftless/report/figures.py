@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import math
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,10 +15,12 @@ import numpy as np
 from driftless.errors import InputError, check_choice
 from driftless.report import line_styles
 from driftless.report.curves import Curve, band
-from driftless.report.metrics import AXES, PERCENTILES, metric
+from driftless.report.grid import Grid, grid_of
+from driftless.report.line_styles import Style
+from driftless.report.metrics import AXES, metric, percentile_keys
 from driftless.report.partition import Partition, partitions
-from driftless.report.summary import Summary, summarise
-from driftless.report.view_range import beyond, view_of, with_room
+from driftless.report.summary import Spread, Summary, counted, final, summarise
+from driftless.report.view_range import Range, beyond, view_of, with_room
 from driftless.runs.directory import StoredRun
 from driftless.runs.files import write_atomically
 
@@ -73,20 +77,23 @@ def write_figures(
 
 def plan(summary: Summary) -> list[Drawing]:
     """Which figures there are."""
-    curves = summary.curves
+    curves, headline, grid = summary.curves, summary.headline, grid_of(summary)
+    styles = line_styles.styles(curves, grid)
     drawings: list[Drawing] = []
-    headline = summary.headline
     wanted = [(headline.key, axis) for axis in ("rounds", "megabytes")] if headline else []
     wanted += [("norm_x", "rounds"), ("cosine", "rounds")]
     for key, axis in wanted:
         found = [each for curve in curves if (each := band(curve, key)) is not None]
         if any(np.isfinite(each.x[axis]).any() for each in found):
             name = f"{key}-{axis}" if headline and key == headline.key else key
-            drawings.append(Drawing(name, 2.3, partial(draw_curves, curves=curves, key=key, axis=axis)))
-    fair = [curve for curve in curves if curve.metrics().issuperset(PERCENTILES)]
-    if fair:
-        height = 0.7 + 0.19 * len(fair)
-        drawings.append(Drawing("test_percentiles", height, partial(draw_percentiles, curves=fair), legend=False))
+            how = partial(draw_curves, curves=curves, styles=styles, key=key, axis=axis)
+            drawings.append(Drawing(name, 2.3, how))
+    if grid and headline:
+        drawings += sweep_drawings(summary, grid, headline.key)
+    for keys in percentile_keys(key for curve in curves for key in curve.metrics()):
+        fair = [curve for curve in curves if curve.metrics().issuperset(keys)]
+        name, height = f"{keys[0].removesuffix('p5')}percentiles", 0.7 + 0.19 * len(fair)
+        drawings.append(Drawing(name, height, partial(draw_percentiles, curves=fair, keys=keys), legend=False))
     divisions = [division for division in partitions(curves) if division.counts is not None]
     for number, division in enumerate(divisions, 1):
         name = "labels" if len(divisions) == 1 else f"labels-{number}"
@@ -94,9 +101,39 @@ def plan(summary: Summary) -> list[Drawing]:
     return drawings
 
 
-def draw_curves(axes: Axes, curves: Sequence[Curve], key: str, axis: str) -> None:
+def sweep_drawings(summary: Summary, grid: Grid, key: str) -> list[Drawing]:
+    """A heat map of the final values, and the curves of each cell."""
+    values = [[None if i is None else final(counted(summary.curves[i]), key) for i in row] for row in grid.curves]
+    shown = view_of(summary.curves, [band(curve, key) for curve in summary.curves]).whole or Range(-math.inf, math.inf)
+    how = partial(draw_heat_map, grid=grid, values=values, name=metric(key).title, shown=shown)
+    drawings = [Drawing(f"{key}-cells", 0.8 + 0.3 * len(grid.names), how, legend=False)]
+    for cell, _ in summary.parts:
+        styles = line_styles.styles(cell.curves)
+        how = partial(draw_curves, curves=cell.curves, styles=styles, key=key, axis="rounds")
+        drawings.append(Drawing(f"{key}-{re.sub(r'[^a-zA-Z0-9.=,-]', '-', cell.name)}", 2.3, how))
+    return drawings
+
+
+def draw_heat_map(axes: Axes, grid: Grid, values: Sequence[Sequence[Spread | None]], name: str, shown: Range) -> None:
+    """What was compared by the cells of the sweep, with the numbers in them."""
+    numbers = np.array([[math.nan if value is None else value.mean for value in row] for row in values])
+    image = axes.imshow(numbers, aspect="auto", cmap="Blues", interpolation="nearest")
+    near = numbers[(numbers >= shown.low) & (numbers <= shown.high)]
+    if near.size:  # a loss that diverged does not use up the colours
+        image.set_clim(near.min(), near.max())
+    for y, x in zip(*np.nonzero(np.isfinite(numbers)), strict=True):
+        dark = image.norm(numbers[y, x]) > 0.5
+        axes.text(x, y, f"{numbers[y, x]:.3g}", ha="center", va="center", fontsize=6, color="w" if dark else "k")
+    # A line for each setting: side by side the names of cells would overlap.
+    axes.set_xticks(range(len(grid.cells)), [cell.replace(",", "\n") for cell in grid.cells])
+    axes.set_yticks(range(len(grid.names)), grid.names)
+    axes.grid(False)
+    axes.set_title(f"final {name}", fontsize=7, loc="left")
+
+
+def draw_curves(axes: Axes, curves: Sequence[Curve], styles: Sequence[Style], key: str, axis: str) -> None:
     """The legend in the order of the final values; the axis where the curves are."""
-    bands, styles = [band(curve, key) for curve in curves], line_styles.styles(curves)
+    bands = [band(curve, key) for curve in curves]
     view = view_of(curves, bands)
     for i in line_styles.legend_order(curves, metric(key)):
         found = bands[i]
@@ -121,10 +158,10 @@ def draw_curves(axes: Axes, curves: Sequence[Curve], key: str, axis: str) -> Non
         axes.set_title(f"not in view: {', '.join(outside)}", fontsize=6, loc="left", wrap=True)
 
 
-def draw_percentiles(axes: Axes, curves: Sequence[Curve]) -> None:
-    """Final accuracies over clients: a thin line from the 5th to the 95th percentile, a thick one in the middle."""
+def draw_percentiles(axes: Axes, curves: Sequence[Curve], keys: Sequence[str]) -> None:
+    """Final values over clients: a thin line from the 5th to the 95th percentile, a thick one in the middle."""
     for y, (curve, style) in enumerate(zip(curves, line_styles.styles(curves), strict=True)):
-        p5, p25, p50, p75, p95 = (float(found.mean[-1]) for key in PERCENTILES if (found := band(curve, key)))
+        p5, p25, p50, p75, p95 = (float(found.mean[-1]) for key in keys if (found := band(curve, key)))
         color = line_styles.LIGHT[style.color]
         axes.plot([p5, p95], [y, y], color=color, linewidth=0.9)
         axes.plot([p25, p75], [y, y], color=color, linewidth=3.6, solid_capstyle="butt")
@@ -132,7 +169,7 @@ def draw_percentiles(axes: Axes, curves: Sequence[Curve]) -> None:
     axes.set_yticks(range(len(curves)), [curve.label for curve in curves])
     axes.invert_yaxis()
     axes.grid(False, axis="y")
-    axes.set_xlabel("test accuracy over clients: 5, 25, 50, 75, 95 %")
+    axes.set_xlabel(f"{metric(keys[0]).name.rpartition(',')[0]} over clients: 5, 25, 50, 75, 95 %")
 
 
 def draw_labels(axes: Axes, division: Partition) -> None:

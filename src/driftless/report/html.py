@@ -9,14 +9,17 @@ from typing import Any
 
 from driftless.errors import InputError
 from driftless.report import line_styles
+from driftless.report.cells import Cell
 from driftless.report.chart_data import chart_data, is_thinned
 from driftless.report.commands import commands
+from driftless.report.grid import grid_of
+from driftless.report.line_styles import Style
 from driftless.report.notes import ending_early, environments, notes_of
 from driftless.report.overview import facts, findings, title_of
 from driftless.report.partition import partitions
 from driftless.report.settings import settings_tables
 from driftless.report.summary import Summary, summarise
-from driftless.report.tables import cells, columns
+from driftless.report.tables import cells, columns, differences_table
 from driftless.runs.directory import StoredRun
 from driftless.runs.files import write_atomically
 
@@ -85,21 +88,21 @@ def plotly() -> str:
 def context(summary: Summary, title: str | None = None) -> dict[str, Any]:
     """What template.html shows."""
     curves = summary.curves
-    styles = line_styles.styles(curves)
+    grid = grid_of(summary)
+    styles = line_styles.styles(curves, grid)
+    by_label = {curve.label: style for curve, style in zip(curves, styles, strict=True)}
     divisions = partitions(curves)
-    chosen = columns(summary)
     differing, common = settings_tables([curve.settings for curve in curves])
-    data = chart_data(summary, styles, divisions)
+    data = chart_data(summary, styles, divisions, grid)
     return {
         "title": title or title_of(curves),
         "summary": summary,
         "styles": styles,
-        "swatches": {curve.label: style for curve, style in zip(curves, styles, strict=True)},
         "palette": {"light": line_styles.LIGHT, "dark": line_styles.DARK},
         "facts": facts(curves, divisions[0].clients if len(divisions) == 1 else None),
         "findings": findings(summary),
-        "columns": chosen,
-        "table": cells(summary, chosen),
+        "tables": [cell_table(cell, part, by_label) for cell, part in summary.parts],
+        "differences": differences_table(summary),
         "partitions": divisions,
         "differing": differing,
         "common": common,
@@ -113,6 +116,18 @@ def context(summary: Summary, title: str | None = None) -> dict[str, Any]:
         "metrics": data["metrics"],
         "legend": data["metrics"][data["headline"]]["order"] if data["headline"] else range(len(curves)),
         "data": safe_json(data),
+    }
+
+
+def cell_table(cell: Cell, part: Summary, styles: dict[str, Style]) -> dict[str, Any]:
+    """The summary of one cell of a sweep, or of all that was compared; the paired differences have their own table."""
+    chosen = [column for column in columns(part) if column.key != "paired" and not column.key.startswith("vs ")]
+    return {
+        "name": cell.name,
+        "columns": chosen,
+        "lines": cells(part, chosen),
+        "targets": part.targets,
+        "swatches": {curve.label: styles[full] for curve, full in zip(cell.curves, cell.full_labels, strict=True)},
     }
 
 

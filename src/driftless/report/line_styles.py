@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from driftless.report.curves import Curve
+from driftless.report.grid import Grid
 from driftless.report.metrics import Metric
 from driftless.report.summary import BASELINE, counted, final, rank
 
@@ -26,7 +27,17 @@ class Style(NamedTuple):
     """Lengths drawn and left out, in pixels or points; empty: solid."""
 
 
-def styles(curves: Sequence[Curve]) -> list[Style]:
+def styles(curves: Sequence[Curve], grid: Grid | None = None) -> list[Style]:
+    """Of a sweep, the colour is that of the algorithm and the dash that of the cell, where there are enough of both."""
+    if grid is None or len(grid.names) >= len(LIGHT) or len(grid.cells) > len(DASHES):
+        return one_by_one(curves)
+    first = [next(curves[i] for i in row if i is not None) for row in grid.curves]
+    place = {i: (name, cell) for name, row in enumerate(grid.curves) for cell, i in enumerate(row) if i is not None}
+    colors = [style.color for style in one_by_one(first)]
+    return [Style(colors[place[i][0]], DASHES[place[i][1]]) for i in range(len(curves))]
+
+
+def one_by_one(curves: Sequence[Curve]) -> list[Style]:
     """FedAvg, which all others are measured by, has the colour of the text; each further curve takes the next style."""
     chosen: list[Style] = []
     inked, taken = False, 0

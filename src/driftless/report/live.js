@@ -38,7 +38,7 @@ async function follow() {
   } catch {
     say("Connection lost: driftless watch has ended, or the tunnel is closed. The page goes on when it runs again.", true);
   }
-  await wait(Math.min(15 * PAUSE, Math.max(PAUSE, 4 * (performance.now() - began))));
+  await wait(Math.max(PAUSE, 4 * (performance.now() - began)));
   if (document.hidden) await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
   follow();
 }

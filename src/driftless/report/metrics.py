@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from driftless.engine.metrics import METRICS as NAMED
@@ -86,7 +87,8 @@ METRICS = {metric.key: metric for metric in _METRICS}
 PANELS = ("norm_x", "norm_update", "norm_h", "norm_c", "norm_m", "cosine", "drift", "clip_level")
 """What the small multiples show."""
 
-PERCENTILES = ("test_p5", "test_p25", "test_p50", "test_p75", "test_p95")
+PERCENTILES = (5, 25, 50, 75, 95)
+"""Over the clients."""
 
 HEADLINES = ("test_accuracy", "test_loss", "train_accuracy", "train_loss")
 """What runs are judged by: the first of these that they have."""
@@ -116,6 +118,21 @@ def metric(key: str) -> Metric:
     if percent:
         name = f"{name.rpartition(' ')[0]}, {percentile(int(percent))} of clients"
     return Metric(key, name, QUALITY, better=better)
+
+
+def is_asked_for(key: str) -> bool:
+    """Whether it is measured only if a user wants it, on the test data or after local steps; without percentiles."""
+    found = MEASURED.fullmatch(key)
+    own = found is not None and found[2] is None and key.startswith("test_") and key not in METRICS
+    return own or key in ("personal_accuracy", "personal_loss")
+
+
+def percentile_keys(keys: Iterable[str]) -> list[tuple[str, ...]]:
+    """The percentiles over clients that are there: a tuple of five keys for each metric."""
+    known = set(keys)
+    prefixes = [key.removesuffix("p5") for key in sorted(known) if key.endswith("_p5")]
+    each = [tuple(f"{prefix}p{p}" for p in PERCENTILES) for prefix in prefixes]
+    return [keys for keys in each if known.issuperset(keys)]
 
 
 def plural(count: int, noun: str) -> str:

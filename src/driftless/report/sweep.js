@@ -6,15 +6,27 @@ function shade(cell, share) {
   cell.style.color = share > 0.5 ? "var(--paper)" : "var(--ink)";
 }
 
-function heatTable(caption, columns, rows, shareOf) {
+// The colour of an algorithm, where it has one and the same in all cells.
+function colorOf(curves) {
+  const used = new Set(curves.filter((curve) => curve !== null).map((curve) => data.curves[curve].color));
+  return used.size === 1 ? `var(--curve-${[...used][0]})` : null;
+}
+
+function named(cell, text, color) {
+  cell.append(text);
+  if (color) cell.prepend(Object.assign(document.createElement("span"), { className: "dot", style: `background: ${color}` }));
+  return cell;
+}
+
+function heatTable(caption, color, columns, rows, shareOf) {
   const table = Object.assign(document.createElement("table"), { className: "heat-table" });
-  if (caption) table.createCaption().textContent = caption;
+  if (caption) named(table.createCaption(), caption, color);
   const head = table.createTHead().insertRow();
   for (const text of columns) head.append(Object.assign(document.createElement("th"), { scope: "col", textContent: text }));
   const body = table.createTBody();
   for (const [name, curves] of rows) {
     const row = body.insertRow();
-    row.append(Object.assign(document.createElement("th"), { scope: "row", textContent: name }));
+    row.append(named(Object.assign(document.createElement("th"), { scope: "row" }), name, caption ? null : colorOf(curves)));
     for (const curve of curves) heatCell(row.insertCell(), curve, shareOf);
   }
   return table;
@@ -24,21 +36,17 @@ function heatCell(cell, curve, shareOf) {
   const final = curve === null ? null : data.metrics[metricShown()].finals[curve];
   cell.textContent = final ? shortened(final.mean) : "–";
   if (!final) return;
-  cell.append(Object.assign(document.createElement("small"), { textContent: final.std === null ? "" : `± ${shortened(final.std, 2)}` }));
+  if (final.std !== null) cell.append(Object.assign(document.createElement("small"), { textContent: `± ${shortened(final.std, 2)}` }));
   shade(cell, shareOf(final.mean));
 }
 
 // Two swept settings: a table for each algorithm; otherwise one table, a row for each algorithm.
-function heatTables(sweep, shareOf) {
-  const { keys, cells, variants, curves } = sweep;
-  if (keys.length !== 2) {
-    const rows = variants.map((variant, v) => [variant, curves[v]]);
-    return [heatTable("", [keys.length === 1 ? keys[0] : "", ...cells.map((cell) => cell.title)], rows, shareOf)];
-  }
-  const [down, across] = keys.map((_, k) => [...new Set(cells.map((cell) => cell.values[k]))]);
-  return variants.map((variant, v) => heatTable(variant, [`${keys[0]} \\ ${keys[1]}`, ...across], down.map((row) => [
-    row, across.map((column) => curves[v][cells.findIndex((cell) => cell.values[0] === row && cell.values[1] === column)] ?? null),
-  ]), shareOf));
+function heatTables({ keys, cells, values, names, curves }, shareOf) {
+  if (keys.length !== 2) return [heatTable("", null, ["", ...cells], names.map((name, n) => [name, curves[n]]), shareOf)];
+  const [down, across] = keys.map((_, k) => [...new Set(values.map((each) => each[k]))]);
+  const cellAt = (row, column) => values.findIndex((each) => each[0] === row && each[1] === column);
+  return names.map((name, n) => heatTable(name, colorOf(curves[n]), [`${keys[0]} ↓  ${keys[1]} →`, ...across],
+    down.map((row) => [row, across.map((column) => curves[n][cellAt(row, column)] ?? null)]), shareOf));
 }
 
 // From a value to its share of the colours. A loss that diverged does not use them up.
@@ -56,19 +64,18 @@ function drawSweep({ metric, axis, log }) {
   element("sweep-section").hidden = !sweep;
   if (!sweep) return;
   const { finals, title, better } = data.metrics[metric];
-  element("sweep-title").textContent = `Final ${title}${better ? "; darker is better" : ""}`;
-  element("heat").replaceChildren(...heatTables(sweep, shareBy({ metric, log, curves: sweep.curves.flat() }, finals)));
-  drawCells(sweep, metric, axis, log);
+  const all = sweep.curves.flat().filter((curve) => curve !== null);
+  element("sweep-title").textContent = `Final ${title}${better ? "; the stronger the colour, the better" : ""}`;
+  element("heat").replaceChildren(...heatTables(sweep, shareBy({ metric, log, curves: all }, finals)));
+  drawCells(sweep, { metric, axis, log, together: shownCurves(metric), solid: sweep.curves.every(colorOf), small: true });
 }
 
 // A chart for each cell, with the same axis.
-function drawCells({ cells, curves }, metric, axis, log) {
+function drawCells({ cells, curves }, shared) {
   const places = cells.map((_, c) => element(`cell-${c}`) ?? Object.assign(document.createElement("div"), { id: `cell-${c}`, className: "chart" }));
   element("cells").replaceChildren(...places);
-  const shown = new Set(shownCurves(metric));
-  const all = curves.flat().filter((curve) => shown.has(curve));
-  for (const [c, cell] of cells.entries()) {
-    const own = curves.map((row) => row[c]).filter((curve) => shown.has(curve));
-    drawChart(places[c], { metric, axis, log, curves: own, together: all, title: cell.title, small: true, solid: true });
+  for (const [c, title] of cells.entries()) {
+    const own = shared.together.filter((curve) => curves.some((row) => row[c] === curve));
+    drawChart(places[c], { ...shared, curves: own, title });
   }
 }

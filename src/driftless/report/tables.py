@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
-from driftless.report.metrics import Axis, Better
+from driftless.report.curves import metrics_of
+from driftless.report.metrics import Axis, Better, is_asked_for, metric
 from driftless.report.paired import AGAINST, Against, Difference, Verdict
-from driftless.report.summary import Cost, Row, Spread, Summary
+from driftless.report.summary import Cost, Row, Spread, Summary, counted, final
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -64,6 +65,7 @@ def columns(summary: Summary) -> list[Column]:
             found.append(Column("last", title, explanation, lambda row: number(row.last), better))
     if headline is not None:
         found += paired_columns(summary)
+    found += own_columns(summary)
     if len(summary.targets) > 1:
         found.append(Column("target", "target", "One for each data set and model.", target_cell))
     found += [cost_column(axis, summary) for axis in summary.axes()]
@@ -75,6 +77,19 @@ def columns(summary: Summary) -> list[Column]:
         if any(getattr(row, key) for row in rows):
             found.append(Column(key, key, explanation, lambda row, key=key: count(getattr(row, key))))
     return found
+
+
+def own_columns(summary: Summary) -> list[Column]:
+    """Final values of metrics that a user asked for, beside what the runs are judged by."""
+    curves = {curve.label: curve for curve in summary.curves}
+    keys = [key for key in metrics_of(summary.curves) if is_asked_for(key)]
+    return [
+        Column(
+            f"final {key}", f"final {metric(key).name}", "Mean ± standard deviation over seeds that ended.",
+            lambda row, key=key: number(final(counted(curves[row.label]), key)), metric(key).better,
+        )
+        for key in keys if not (summary.headline and summary.headline.key == key)
+    ]  # fmt: skip
 
 
 def paired_columns(summary: Summary) -> list[Column]:
@@ -112,6 +127,43 @@ def precision(mean: float, half: float | None) -> str:
         return ".2g"
     decimals = 1 - math.floor(math.log10(half))
     return f".{max(decimals, 0)}f" if decimals < 7 and max(abs(mean), half) < LARGE else ".1e"
+
+
+class Differences(NamedTuple):
+    """The paired differences as texts."""
+
+    titles: list[str]
+    lines: list[list[str]]
+    explanation: str
+
+
+def differences_table(summary: Summary) -> Differences:
+    """A line for each pair, once, in words: better, worse or not distinguishable."""
+    swept = any(cell.name for cell, _ in summary.parts)
+    titles = ["algorithm", *(["cell"] if swept else []), "compared with", "difference", "95 % interval", "seeds",
+              "method", "verdict"]  # fmt: skip
+    pairs: dict[tuple[str, frozenset[str]], list[str]] = {}
+    for cell, part in summary.parts:
+        for row in part.rows:
+            for each in row.differences:
+                line = [row.label, *([cell.name] if swept else []), each.reference, *difference_texts(each)]
+                pairs.setdefault((cell.name, frozenset((row.label, each.reference))), line)
+    name = summary.headline.name if summary.headline else ""
+    explanation = (
+        f"Mean difference of the {name} (its last evaluations) over the seeds that both have. Better or worse is said "
+        "where the 95 % confidence interval of the pair excludes 0: of twenty pairs of equals, one is expected to."
+    )
+    left_out = any(each.diverged for row in summary.rows for each in row.differences)
+    return Differences(
+        titles, list(pairs.values()), explanation + (" Seeds in which a run diverged are left out." * left_out)
+    )
+
+
+def difference_texts(each: Difference) -> list[str]:
+    form = precision(each.mean, each.half)
+    known = each.low is not None and each.high is not None
+    interval = f"{each.low:+{form}} to {each.high:+{form}}" if known else NOTHING
+    return [f"{each.mean:+{form}}", interval, f"{each.seeds}", each.method or NOTHING, each.verdict]
 
 
 def paired_details(difference: Difference, form: str) -> str:
