@@ -19,11 +19,12 @@ from rich.console import Console
 
 from driftless import ALGORITHMS, __version__
 from driftless.config.resolution import resolve
-from driftless.console import LISTS, ShowProgress
+from driftless.console import LISTS
 from driftless.cost import vectors
 from driftless.data import DATASETS, PARTITIONS
 from driftless.models import MODELS
 from driftless.papers import PAPERS
+from driftless.runs.callbacks import ShowProgress
 from report.runs import accuracies, write_run
 from runs.runs import DIVERGING, AfterRound, Outcome, assert_same_run, command, lines, start, words
 
@@ -327,6 +328,31 @@ def test_a_diverged_run_says_why_and_exits_with_3(driftless, tmp_path):
     assert ended.code == 3
     assert strict(ended.out)["status"] == "diverged"
     assert "diverged at round 7" in ended.err
+
+
+@pytest.mark.parametrize("more", [[], ["patience=2"]], ids=["at the end", "stopped early"])
+def test_a_run_whose_loss_grew_beyond_all_measure_says_so_and_exits_with_3(driftless, tmp_path, more):
+    grown = ["batch_size=none", "weight_decay=1e7", "rounds=5", *more]
+    ended = driftless("run", *words(*grown, "output=here"))
+    assert ended.code == 3
+    said = re.search(r"diverged: the training loss rose from 2\.37 \(round 1\) to .*Try a smaller local\.lr", ended.err)
+    assert said
+    assert "rose from" not in ended.out
+    result = json.loads((tmp_path / "here" / "result.json").read_text())
+    assert result["status"] == "diverged"
+    assert result["reason"] in ended.err
+    event = json.loads((tmp_path / "here" / "events.jsonl").read_text().splitlines()[-1])
+    assert event == {"round": result["rounds"], "what": result["reason"], "clients": []}
+    assert driftless("run", *words(*grown, "output=there"), "--quiet").code == 3
+
+
+def test_the_values_in_effect_are_shown_before_a_run_and_when_it_is_resumed(driftless, killed):
+    first = driftless("run", *words("algorithm=scaffold", "output=here")).err
+    run, problem = first.splitlines()
+    assert run == "scaffold (option=2, server_lr=1); 8 rounds; cohort 5 of 20; local: 1 epoch of batches of 40, lr 0.1"
+    assert problem.startswith("digits: 20 clients, ")
+    assert problem.endswith("; logistic, 650 parameters; weighted uniformly")
+    assert driftless("resume", killed).err == first
 
 
 def test_a_run_that_stops_early_says_why_and_exits_with_0(driftless):

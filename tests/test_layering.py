@@ -16,10 +16,12 @@ import pytest
 ROOT = Path(__file__).parent.parent / "src" / "driftless"
 # From the bottom to the top; the layers of one line do not know each other. "driftless" is the package's __init__.py.
 ORDER = [
-    {"errors", "random"},
+    {"errors", "random", "progress", "starting"},
     {"project"},
     {"algorithm", "data", "models"},
     {"algorithms", "engine"},
+    {"final_values"},
+    {"result"},
     {"simulate"},
     {"config"},
     {"runs"},

@@ -1,5 +1,6 @@
 """driftless: every federated optimisation algorithm of five papers under one interface, in one exact simulator."""
 
+from driftless import starting as starting  # before torch is imported: it shows that a command has begun
 from driftless.algorithm import Algorithm, Delta, Facts, Model, Round, Step
 from driftless.algorithms import ALGORITHMS, AdaptiveClipping
 from driftless.data import load
@@ -13,8 +14,9 @@ from driftless.errors import Diverged, InputError
 
 # It imports the packages compare, report and tune, so that the functions of these names come after them as attributes.
 from driftless.experiments import Best, ComparisonResult, compare, load_run, report, run, tune
+from driftless.result import Result
 from driftless.runs.directory import StoredRun
-from driftless.simulate import Result, simulate
+from driftless.simulate import simulate
 
 __version__ = "0.1.0"
 

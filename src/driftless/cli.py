@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from driftless import __version__, failures
+from driftless import __version__, failures, starting
 from driftless.compare import (
     Comparison,
     execute,
@@ -30,21 +30,23 @@ from driftless.config.build import simulation_of
 from driftless.config.user_code import text_only
 from driftless.console import (
     LISTS,
-    ShowProgress,
+    announcement,
     err,
-    events_text,
+    loading,
     out,
     print_json,
     print_line,
     rounds_bar,
-    run_table,
+    short_name,
     show_failure,
+    show_run,
+    tell,
 )
 from driftless.errors import InputError, WorkerDied, unknown
 from driftless.project import write_project
 from driftless.report.metrics import plural
 from driftless.runs import run, trackers
-from driftless.runs.callbacks import Callback
+from driftless.runs.callbacks import Callback, ShowProgress
 from driftless.runs.directory import StoredRun, command, default_directory, find_runs, free_name, is_run, set_aside
 from driftless.tune import plan as search_plan
 
@@ -62,7 +64,7 @@ AlgorithmArguments = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no hints.")]
 Track = Annotated[
-    list[str] | None, typer.Option("--track", help="Follow the run in tensorboard or mlflow.", show_default=False)
+    list[str] | None, typer.Option("--track", help="Follow the run: tensorboard, mlflow, wandb.", show_default=False)
 ]
 Callbacks = Annotated[
     list[str] | None,
@@ -75,6 +77,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, an
 
 def main() -> None:
     """Entry point: whatever goes wrong becomes one message and an exit code."""
+    starting.erase()
     try:
         try:
             app()
@@ -123,8 +126,13 @@ def run_command(
         simulation_of(config)  # a mistake leaves the old run where it is
         if (old := set_aside(directory)) and not as_json:
             print_line(f"the old run is now {old}")
-    with rounds_bar(config.algorithm.name, config.run.rounds, quiet or as_json) as bar:
-        stored = run.start(resolved, directory, [ShowProgress(bar), *callbacks])
+    silent, name = quiet or as_json, short_name(config.algorithm.name)
+    with (
+        loading(f"loading {config.data.name} ...", silent) as loaded,
+        rounds_bar(name, config.run.rounds, silent) as bar,
+    ):
+        announce = announcement(loaded, silent)
+        stored = run.start(resolved, directory, [ShowProgress(bar), *callbacks], announce)
     show_result(stored, quiet, as_json)
 
 
@@ -154,13 +162,15 @@ def resume_command(
         play = partial(resume, trust=trust)
         finish_comparison(read_comparison(directory), directory, jobs, quiet, as_json, play=play)
         return
-    rounds = StoredRun(directory).config.run.rounds if is_run(directory) else 0
+    rounds, silent = StoredRun(directory).config.run.rounds if is_run(directory) else 0, quiet or as_json
 
     def warn(problem: str) -> None:
         err.print(f"warning: {problem}", markup=False, soft_wrap=True)
 
-    with rounds_bar(directory.name, rounds, quiet or as_json) as bar:
-        stored = run.resume(directory, [ShowProgress(bar), *callbacks_of(track, callback)], warn, workers, trust)
+    callbacks = callbacks_of(track, callback)
+    with loading(f"loading {directory} ...", silent) as loaded, rounds_bar(directory.name, rounds, silent) as bar:
+        announce = announcement(loaded, silent)
+        stored = run.resume(directory, [ShowProgress(bar), *callbacks], warn, workers, trust, announce)
     show_result(stored, quiet, as_json)
 
 
@@ -170,9 +180,7 @@ def show_result(stored: StoredRun, quiet: bool, as_json: bool) -> None:
     if as_json:
         print_json({"directory": str(stored.path), **result})
     elif not quiet:
-        out.print(run_table(stored))
-        for line in events_text(stored.events):
-            print_line(line)
+        show_run(stored)
         if result["status"] == "stopped":
             print_line(f"stopped: {result['reason']}")
         print_line(f"saved in {stored.path}; next: {command('report', stored.path)}")
@@ -191,7 +199,8 @@ def compare_command(
 ) -> None:
     """Compare algorithms over seeds: driftless compare fedavg scaffold weak=fedprox,mu=0.01 rounds=100 seeds=3"""
     algorithms, file, overrides = split_arguments(words or [], is_variant)
-    comparison = plan(algorithms, file, overrides)
+    with loading("loading the data and checking all runs ...", quiet or as_json):
+        comparison = plan(algorithms, file, overrides)
     title = file.stem if file else next(iter(comparison.runs.values())).config.data.name
     folder = comparison.output or free_name(Path("runs") / f"compare-{title}")
     finish_comparison(comparison, folder, jobs, quiet, as_json, full)
@@ -210,6 +219,7 @@ def finish_comparison(
 
     if not (quiet or as_json):
         print_line(size_text(comparison))
+        tell(comparison.about)
     by = command("resume", folder)
     with rounds_bar(f"{len(comparison.runs)} runs", comparison.rounds, quiet or as_json) as bar, continued(by):
         runs = play(comparison, folder, bar, jobs)
@@ -228,7 +238,8 @@ def tune_command(words: Arguments = None, jobs: Jobs = None, quiet: Quiet = Fals
     """Search hyper-parameters on held-out clients: driftless tune algorithm=adabest trials=20 space.beta=[0.5,0.8]"""
     algorithms, file, overrides = split_arguments(words or [])
     reject_names(algorithms)
-    plan = search_plan.plan(file, overrides)
+    with loading("loading the data and checking the search ...", quiet or as_json):
+        plan = search_plan.plan(file, overrides)
     finish_search(plan, plan.folder, jobs, quiet, as_json)
 
 
@@ -237,8 +248,7 @@ def finish_search(plan: search_plan.Plan, folder: Path, jobs: int | None, quiet:
     from driftless.tune import search  # needs Optuna, which is an extra
 
     if not (quiet or as_json):
-        for note in plan.notes:
-            print_line(note)
+        tell([*plan.about, *plan.notes])
     resume = command("resume", folder)
     with rounds_bar(f"{plan.trials} trials", plan.rounds, quiet or as_json) as bar, continued(resume):
         outcome = search.execute(plan, folder, bar, jobs)
@@ -346,8 +356,9 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Run experiments of a paper and judge its claims: driftless reproduce adabest/figure-1 --scale small"""
-    from driftless.papers import PAPERS, VERDICTS_FILE, chosen
-    from driftless.reproduce import pages, runner, verdicts
+    with loading("loading the experiments ...", quiet or as_json):
+        from driftless.papers import PAPERS, VERDICTS_FILE, chosen
+        from driftless.reproduce import pages, runner, verdicts
 
     scale = runner.as_scale(scale_name)
     wanted = chosen(names)

@@ -5,28 +5,27 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
-from pathlib import Path
+from functools import partial
 from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from driftless import progress
 from driftless.algorithms import ALGORITHMS
-from driftless.config.sections import Config
+from driftless.config.describe import Description, lines
 from driftless.cost import vectors
 from driftless.data import DATASETS, PARTITIONS
-from driftless.engine.history import Event, Record
+from driftless.engine.history import Event, first_events
 from driftless.engine.metrics import METRICS
 from driftless.failures import INTERRUPTED, Failure
+from driftless.final_values import final_table, heading
 from driftless.models import MODELS
-from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun
-from driftless.runs.trackers import event_text
 
 WIDE = 150
 """Columns of a table that goes to a file or a pipe."""
@@ -37,6 +36,12 @@ err = Console(emoji=False, stderr=True)
 def print_line(text: str) -> None:
     """Text as it is: no markup, no colours, no line breaks at the width of the window."""
     out.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def tell(texts: Iterable[str]) -> None:
+    """Lines that are no result: they go where the progress bar is."""
+    for text in texts:
+        err.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def show_failure(failure: Failure) -> None:
@@ -50,73 +55,44 @@ def print_json(value: object) -> None:
     print(json.dumps(value, default=str))  # noqa: T201
 
 
-class Bar:
-    """A progress bar over rounds, with rate and time left; shown from the first call on."""
-
-    def __init__(self, progress: Progress, title: str, total: int) -> None:
-        self._progress = progress
-        self._total = total
-        self._task = progress.add_task(title, total=total, text="", rate="")
-
-    def __call__(self, done: int, text: str = "") -> None:
-        self._progress.start()
-        speed = self._progress.tasks[0].speed
-        rate = f"{speed:.1f}/s" if speed else ""
-        self._progress.update(self._task, completed=min(done, self._total), rate=rate, text=text)
-
-
 @contextmanager
-def rounds_bar(title: str, total: int, quiet: bool = False) -> Generator[Bar]:
-    progress = Progress(
-        "{task.description}", BarColumn(), MofNCompleteColumn(), "rounds", "{task.fields[rate]}", TimeElapsedColumn(),
-        "left", TimeRemainingColumn(), "{task.fields[text]}", console=err, disable=quiet or not err.is_terminal,
-    )  # fmt: skip
+def loading(what: str, silent: bool) -> Generator[Callable[[], None]]:
+    """A line on the terminal while there is nothing else to show, until the function that is given is called."""
+    status = err.status(escape(what))
+    if err.is_terminal and not silent:
+        status.start()
     try:
-        yield Bar(progress, title, total)
+        yield status.stop
     finally:
-        progress.stop()
+        status.stop()
 
 
-class ShowProgress(Callback):
-    """Moves a bar with each round of a run."""
+def announcement(loaded: Callable[[], None], silent: bool) -> Callable[[Description], None]:
+    """Shows what a run does, in place of the line that says that it is loaded."""
 
-    writes_nothing = True
+    def announce(description: Description) -> None:
+        loaded()
+        if not silent:
+            tell(lines(description))
 
-    def __init__(self, bar: Bar) -> None:
-        self._bar = bar
-        self._monitor = ""
-
-    def on_start(self, config: Config, directory: Path | None, first_round: int) -> None:
-        self._monitor = config.evaluate.monitor or ""
-
-    def on_round(self, record: Record) -> None:
-        loss, judged = record.metrics.get("train_loss"), record.metrics.get(self._monitor)
-        parts = [f"train loss {loss:.4f}" if loss is not None else "round lost"]
-        parts += [f"{self._monitor.replace('_', ' ')} {judged:.4f}"] if judged is not None else []
-        self._bar(record.round, "  ".join(parts))
+    return announce
 
 
-def run_table(run: StoredRun) -> Table:
-    result = run.result or {}
-    final = result.get("final", {})
-    sent = sum(row["bytes_down"] + row["bytes_up"] for row in run.rows) / 1e6
-    monitor = run.config.evaluate.monitor or "test_accuracy"
-    shown = {name: final.get(name) for name in dict.fromkeys(("train_loss", "test_loss", monitor))}
-    shown |= {"best": result.get("best"), "norm of x": final.get("norm_x")}
-    cells = ["-" if value is None else f"{value:.4g}" for value in shown.values()]
-    spent = [result.get("seconds", 0.0), result.get("evaluation_seconds", 0.0)]
-    titles = [name.replace("_", " ") for name in shown]
-    table = Table("rounds", *titles, "MB sent", "seconds", "to evaluate", box=None)
-    table.add_row(str(result.get("rounds", 0)), *cells, f"{sent:.1f}", *(f"{seconds:.1f}" for seconds in spent))
-    return table
+rounds_bar = partial(progress.rounds_bar, console=err)
 
 
-def events_text(events: list[dict[str, Any]], most: int = 5) -> list[str]:
-    """The first few events, a line each."""
-    lines = [f"round {event['round']}: {event_text(Event(**event), most=5)}" for event in events[:most]]
-    if len(events) > most:
-        lines.append(f"... and {len(events) - most} more events, all in events.jsonl")
-    return lines
+def show_run(run: StoredRun) -> None:
+    """The last and best values of a run, and what happened to it."""
+    print_line(heading(short_name(run.config.algorithm.name), run.rows))
+    out.print(final_table(run.rows))
+    reason = (run.result or {}).get("reason")  # shown by itself
+    for line in first_events([event for each in run.events if (event := Event(**each)).what != reason]):
+        print_line(line)
+
+
+def short_name(algorithm: str) -> str:
+    """`Mine` for the algorithm /home/me/my.py:Mine."""
+    return algorithm.rpartition(":")[2]
 
 
 Records = list[dict[str, Any]]

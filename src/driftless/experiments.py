@@ -24,10 +24,11 @@ from driftless.config.user_code import using
 from driftless.data.federation import Federation
 from driftless.engine.history import Record
 from driftless.engine.local import LocalTraining
-from driftless.errors import InputError, check_type, unknown
+from driftless.errors import InputError, check_choice, check_type, unknown
+from driftless.progress import rounds_bar
 from driftless.report.summary import Summary, summarise
 from driftless.report.tables import record, rich_tables
-from driftless.runs.callbacks import Callback
+from driftless.runs.callbacks import Callback, ShowProgress
 from driftless.runs.directory import StoredRun, find_runs, is_run
 from driftless.runs.jobs import play
 from driftless.runs.run import check_same_run, start_or_resume
@@ -59,6 +60,7 @@ def run(
     output: Place,
     on_round: Callable[[Record], object] | None = None,
     callbacks: Iterable[Callback] = (),
+    progress: bool = False,
     **arguments: Unpack[Arguments],
 ) -> StoredRun:
     """`simulate` on disk: a run directory that can be resumed after a kill, compared and reported.
@@ -67,6 +69,7 @@ def run(
     `simulate`, and of a run's configuration `checkpoint_every`, `target`, `stop_at_target` and `patience`.
     """
     folder = as_folder(output)
+    check_choice("progress", progress, (True, False))
     if on_round is not None:
         check_type("on_round", on_round, Callable, "a function of a driftless.Record", "leave it out if you need none")
         callbacks = [CallOnRound(on_round), *callbacks]
@@ -75,7 +78,9 @@ def run(
         resolved = made.resolved()
         if is_run(folder):
             check_same_run(folder, resolved)
-        return start_or_resume(folder, callbacks, resolved)
+        title, rounds = resolved.config.algorithm.name.rpartition(":")[2], resolved.config.run.rounds
+        with rounds_bar(title, rounds, quiet=not progress) as bar:
+            return start_or_resume(folder, [ShowProgress(bar), *callbacks], resolved)
 
 
 def load_run(directory: Place) -> StoredRun:
@@ -130,6 +135,7 @@ def compare(
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     jobs: int | None = None,
     target: float | None = None,
+    progress: bool = False,
     **arguments: Unpack[Arguments],
 ) -> ComparisonResult:
     """Algorithms by the names of their curves, each with the same seeds: `seed`, `seed` + 1, ...
@@ -139,6 +145,7 @@ def compare(
     arguments are those of `run`. A class or function as `model` makes one for each seed; a module begins all of them.
     """
     folder = as_folder(output)
+    check_choice("progress", progress, (True, False))
     named = algorithms if isinstance(algorithms, Mapping) else {name: name for name in algorithms}
     for name in settings or {}:
         if name not in named:
@@ -153,7 +160,8 @@ def compare(
         for name, resolved in comparison.runs.items():
             if is_run(folder / name) and resolved.config.run.seed == arguments.get("seed", 0):
                 check_same_run(folder / name, resolved)
-        runs = play([folder / name for name in comparison.runs], lambda done: None, jobs)
+        with rounds_bar(f"{len(comparison.runs)} runs", comparison.rounds, quiet=not progress) as bar:
+            runs = play([folder / name for name in comparison.runs], bar, jobs)
     summary = summarise(runs, target)
     return ComparisonResult(folder, runs, [record(row, summary) for row in summary.rows], summary)
 
@@ -200,6 +208,7 @@ def tune(
     pruner: str = "median",
     last: int = 5,
     jobs: int | None = None,
+    progress: bool = False,
     **arguments: Unpack[Arguments],
 ) -> Best:
     """Search for the best settings, judged on held-out clients: those of the federation, or a fifth of all.
@@ -208,6 +217,7 @@ def tune(
     Default: the learning rate and what the algorithm has to tune.
     """
     folder = as_folder(output)
+    check_choice("progress", progress, (True, False))
     made = described(algorithm, federation, model, arguments)
     with using(made.objects):
         made.values = {**DEFAULTS, **made.values, "run.output": str(folder)}
@@ -215,7 +225,8 @@ def tune(
         plan = plan_search(made.resolved(), options)
         from driftless.tune import search  # needs Optuna, which is an extra
 
-        outcome = search.execute(plan, folder, lambda done, text="": None, jobs)
+        with rounds_bar(f"{plan.trials} trials", plan.rounds, quiet=not progress) as bar:
+            outcome = search.execute(plan, folder, bar, jobs)
         if outcome.best is None:
             raise InputError(f"no trial in '{folder}' ended well; try a space with smaller learning rates (local.lr).")
         config = with_values(plan.base, outcome.best.params, "the search").config

@@ -5,15 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from os import PathLike
-from pathlib import Path
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from driftless import models
-from driftless.algorithm import Algorithm, Vector, base_server_lr
+from driftless.algorithm import Algorithm, base_server_lr
 from driftless.algorithms import ALGORITHMS
 from driftless.data.cohorts import Cohort, as_schedule
 from driftless.data.federation import Federation
@@ -36,39 +34,9 @@ from driftless.engine.stragglers import Stragglers
 from driftless.engine.tree import Tree, named_leaves
 from driftless.engine.unused_names import unused_names
 from driftless.errors import LARGEST_SEED, Diverged, InputError, check_choice, check_type, check_whole, doing, unknown
+from driftless.progress import rounds_bar
 from driftless.random import torch_stream
-
-
-@dataclass
-class Result:
-    """What a run leaves behind."""
-
-    history: History
-    """A row a round: losses, accuracies, norms, bytes."""
-    x: Vector
-    """The final cloud vector."""
-    inference: Vector
-    """The model that was evaluated; equals `x` for most algorithms."""
-    state: State
-    """Give it to `simulate(state=...)` to continue the run."""
-    events: list[Event]
-    """Clients left out and rounds lost."""
-    engine: dict[str, object]
-    """What the engine was, in particular what "auto" chose."""
-    client_metrics: dict[str, list[float]]
-    """Of the last evaluation: by metric, the value of each test client, NaN for one without test data."""
-    _model: FlatModel = field(repr=False)
-
-    def module(self) -> nn.Module:
-        """A new module with the trained parameters: those that were evaluated."""
-        return self._model.fill(self.inference)
-
-    def save(self, file: str | PathLike[str]) -> None:
-        """Write the module's parameters and buffers, by their own names, into a safetensors file.
-
-        `load_state_dict(safetensors.torch.load_file(file))` and `model.weights=` read it.
-        """
-        Path(file).write_bytes(models.weights_content(self.module()))
+from driftless.result import Result, name_of
 
 
 @one_run_at_a_time()
@@ -93,6 +61,7 @@ def simulate(
     state: State | None = None,
     metrics: Given = None,
     evaluation: EvaluationSettings | None = None,
+    progress: bool = False,
 ) -> Result:
     """Run a federated algorithm and return its history and final model.
 
@@ -107,9 +76,11 @@ def simulate(
     "clients"; default the algorithm's own. `rounds` counts from the beginning, also when `state` continues a run.
     `metrics`: names or functions (outputs, targets) -> number, measured with each evaluation (docs/metrics.md);
     `evaluation`: an EvaluationSettings, which has more.
+    `progress`: show a bar in a terminal or a notebook.
 
     Raises InputError before any work when something does not fit, Diverged when training does.
     """
+    check_choice("progress", progress, (True, False))
     if on_round is not None:
         check_type("on_round", on_round, Callable, "a function of a driftless.Record", "leave it out if you need none")
     simulation = prepare(
@@ -128,12 +99,17 @@ def simulate(
         check_single(simulation.workload, model)
     history, events = History(), [Event(0, notice) for notice in simulation.notices + simulation.decision.notices]
     client_metrics: dict[str, list[float]] = {}
+    monitored = simulation.monitor.column if simulation.monitor else ""
     try:
-        with closing(play(simulation, current)) as records:
+        with (
+            rounds_bar(name_of(simulation.algorithm), rounds, quiet=not progress) as bar,
+            closing(play(simulation, current)) as records,
+        ):
             for record in records:
                 current = record.state
                 events += record.events
                 client_metrics = dict(record.client_metrics) or client_metrics
+                bar.show_round(record.round, record.metrics, monitored)
                 row = record.metrics
                 if on_round is not None:
                     given = record.copy()
@@ -144,6 +120,8 @@ def simulate(
     except Diverged as error:
         error.history, error.events = history, events
         raise
+    if grown := simulation.grown_loss(list(history)):
+        events.append(Event(current.round, grown))
     return Result(
         history, current.server.x, simulation.inference_vector(current), current, events, simulation.resolved_engine,
         client_metrics, simulation.model,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -270,8 +271,9 @@ def test_a_run_that_cannot_be_resumed_stops_the_comparison_with_its_error(tmp_pa
         execute(comparison, tmp_path / "compared", lambda _: None, 1)
 
 
-def test_a_run_that_diverges_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
-    diverging = "{ weight_decay = 1e7, batch_size = 100, rounds = 14 }"
+@pytest.mark.parametrize("rounds", [14, 5], ids=["without a finite update", "with a loss of 1e23"])
+def test_a_run_that_diverges_does_not_stop_the_others(tmp_path, monkeypatch, capsys, rounds):
+    diverging = f"{{ weight_decay = 1e7, batch_size = 100, rounds = {rounds} }}"
     file = written(tmp_path, f"[compare.settings]\nfedavg = {diverging}\n")
     folder = tmp_path / "compared"
     changes = [word for word in words() if not word.startswith(("rounds", "batch_size"))]
@@ -293,6 +295,19 @@ def test_a_run_that_diverges_does_not_stop_the_others(tmp_path, monkeypatch, cap
     assert results == {"fedavg": "diverged", "scaffold": "finished"}
     assert "diverged" in ended.out
     assert f"next: driftless report {folder}" in ended.out
+
+
+def test_what_the_runs_share_and_in_what_they_differ_is_shown_before_them_and_when_they_are_resumed(
+    reference, tmp_path, monkeypatch, capsys
+):
+    shutil.copytree(reference, tmp_path / "compared")
+    ended = command(monkeypatch, capsys, "resume", tmp_path / "compared")
+    shared, _, algorithms, weighting = ended.err.splitlines()
+    assert shared == "10 rounds; cohort 5 of 20; local: 3 epochs of batches of 20, lr 0.1"
+    assert algorithms == "fedavg (server_lr=1); scaffold (option=2, server_lr=1)"
+    assert weighting == "weighted by examples (fedavg); weighted uniformly (scaffold)"
+    for option in ("--quiet", "--json"):
+        assert command(monkeypatch, capsys, "resume", tmp_path / "compared", option).err == ""
 
 
 def test_a_planned_run_says_where_its_settings_came_from(tmp_path):

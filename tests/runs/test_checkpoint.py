@@ -15,9 +15,9 @@ import torch
 
 from driftless.algorithms import Scaffold
 from driftless.config.build import simulation_of
-from driftless.console import ShowProgress
 from driftless.engine.simulation import State
 from driftless.errors import InputError
+from driftless.runs.callbacks import ShowProgress
 from driftless.runs.checkpoint import Checkpoints, Damaged, copy_of, read_manifest
 from driftless.runs.directory import StoredRun
 from driftless.runs.files import Prefix

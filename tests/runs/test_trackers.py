@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,18 @@ from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun
 from driftless.runs.run import resume as resume_run
 from driftless.runs.run import start as start_run
-from driftless.runs.trackers import MLflow, TensorBoard, Tracker, TrackerWarning, callback_from_file, tracker
+from driftless.runs.trackers import (
+    MLflow,
+    TensorBoard,
+    Tracker,
+    TrackerWarning,
+    WandB,
+    callback_from_file,
+    run_id,
+    tracker,
+    wandb_mode,
+)
+from runs.runs import lines, process, wait_until
 
 TINY = ["clients=20", "rounds=5", "cohort=5", "engine=single", "checkpoint_every=2", "algorithm=adabest"]
 
@@ -165,6 +179,136 @@ def test_an_unknown_server_does_not_stop_the_run(tmp_path: Path, monkeypatch: py
     assert run.result["status"] == "finished"
 
 
+# Weights & Biases
+
+
+@pytest.fixture
+def nobody_logged_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # The last one would share wandb's process of the tests with processes that are started here.
+    for name in ("WANDB_MODE", "WANDB_API_KEY", "WANDB_PROJECT", "WANDB_SERVICE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "no-netrc"))
+
+
+def wandb_records(directory: Path) -> list[Any]:
+    """Everything in the only file of the only wandb run of a directory, which wandb's own process may still write."""
+    number = json.loads((directory / "wandb.json").read_text())["run"]
+    (file,) = (directory / "wandb").rglob("*.wandb")
+    assert file.name == f"run-{number}.wandb"
+    deadline = time.monotonic() + 60
+    while True:
+        records = read_wandb(file)
+        if any(record.HasField("exit") for record in records):
+            return records
+        assert time.monotonic() < deadline, "the file is not finished"
+        time.sleep(0.1)
+
+
+def read_wandb(file: Path) -> list[Any]:
+    datastore = pytest.importorskip("wandb.sdk.internal.datastore")
+    from wandb.proto import wandb_internal_pb2
+
+    store, records = datastore.DataStore(), []
+    store.open_for_scan(str(file))
+    with suppress(AssertionError):  # in the middle of a record
+        while (data := store.scan_data()) is not None:
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(data)
+            records.append(record)
+    store.close()
+    return records
+
+
+def wandb_values(records: list[Any], kind: str) -> dict[str, Any]:
+    """The last value of each key of the config or the summary."""
+    parts = [record.run.config if kind == "config" else record.summary for record in records]
+    updates = [update for part in parts for update in part.update]
+    return {update.key: json.loads(update.value_json) for update in updates if update.key}
+
+
+def check_wandb_metrics(records: list[Any], run: StoredRun) -> None:
+    rows = [record.history.item for record in records if record.WhichOneof("record_type") == "history"]
+    found = [{"".join(item.nested_key): json.loads(item.value_json) for item in row} for row in rows]
+    for name in ("round", "test_accuracy", "norm_x"):
+        assert [(row["_step"], row[name]) for row in found if name in row] == measured(run, name)
+
+
+def no_process_of(pid: int) -> bool:
+    """Whether wandb's own process, which is told the number of ours, has ended."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if b"wandb" in (words := file.read_bytes()) and str(pid).encode() in words.split(b"\0"):
+                return False
+    return True
+
+
+@pytest.mark.usefixtures("nobody_logged_in")
+def test_wandb_has_settings_metrics_and_status_in_files_of_the_run(tmp_path: Path):
+    pytest.importorskip("wandb")
+    run = play(tmp_path / "run", tracker("wandb"))
+    records = wandb_records(tmp_path / "run")
+    check_wandb_metrics(records, run)
+    config = wandb_values(records, "config")
+    assert (config["algorithm.name"], config["run.rounds"]) == ("adabest", 5)
+    assert config["driftless.version"] == run.environment["driftless"]
+    assert wandb_values(records, "summary")["driftless.status"] == "finished"
+
+
+@pytest.mark.usefixtures("nobody_logged_in")
+def test_wandb_says_that_a_run_diverged_and_what_happened(tmp_path: Path):
+    pytest.importorskip("wandb")
+    play(tmp_path / "run", WandB(), more=("local.lr=1e38",))
+    records = wandb_records(tmp_path / "run")
+    summary = wandb_values(records, "summary")
+    assert summary["driftless.status"] == "diverged"
+    assert "diverged at round" in summary["driftless.reason"]
+    assert any("update not finite" in event for event in summary["driftless.events"])
+    assert next(record.exit.exit_code for record in records if record.HasField("exit")) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("nobody_logged_in")
+def test_wandb_of_a_killed_and_resumed_run_is_one_run_with_every_round_once_and_no_process_is_left(tmp_path: Path):
+    pytest.importorskip("wandb")
+    run = tmp_path / "run"
+    many = [word if not word.startswith("rounds") else "rounds=100" for word in TINY]
+    with process("run", *many, f"output={run}", "--track", "wandb") as child:
+        wait_until(lambda: lines(run) >= 5, child)
+        child.kill()
+        child.wait()
+        before = json.loads((run / "wandb.json").read_text())
+    with process("resume", run, "--track", "wandb") as again:
+        _, err = again.communicate(timeout=120)
+    assert again.returncode == 0
+    assert "Warning" not in err
+    assert json.loads((run / "wandb.json").read_text()) == before
+    check_wandb_metrics(wandb_records(run), StoredRun(run))
+    deadline = time.monotonic() + 60
+    while not all(no_process_of(pid) for pid in (child.pid, again.pid)):
+        assert time.monotonic() < deadline, "a process of wandb is left"
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "logged_in", "mode"),
+    [(None, False, "offline"), (None, True, "online"), ("offline", True, "offline"), ("disabled", False, "disabled"),
+     ("online", True, "online")],
+)  # fmt: skip
+def test_wandb_stays_here_unless_its_user_is_logged_in_or_asks(asked: str | None, logged_in: bool, mode: str):
+    assert wandb_mode(asked, logged_in) == mode
+
+
+def test_wandb_that_would_ask_for_a_password_is_refused():
+    with pytest.raises(InputError, match="WANDB_MODE=online needs a login"):
+        wandb_mode("online", logged_in=False)
+
+
+def test_the_name_of_a_wandb_run_in_a_directory_that_came_from_elsewhere_is_checked(tmp_path: Path):
+    (tmp_path / "wandb.json").write_text('{"run": "../*"}')
+    assert re.fullmatch("[0-9a-f]{8}", run_id(tmp_path))
+    assert run_id(tmp_path) == run_id(tmp_path)
+
+
 # All trackers
 
 
@@ -196,7 +340,9 @@ def test_an_unknown_tracker_is_an_error_with_the_nearest():
         tracker("tensorbord")
 
 
-@pytest.mark.parametrize(("name", "module"), [("tensorboard", "torch.utils.tensorboard"), ("mlflow", "mlflow")])
+@pytest.mark.parametrize(
+    ("name", "module"), [("tensorboard", "torch.utils.tensorboard"), ("mlflow", "mlflow"), ("wandb", "wandb")]
+)
 def test_a_missing_package_is_an_error_that_says_what_to_install(
     name: str, module: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -206,7 +352,7 @@ def test_a_missing_package_is_an_error_that_says_what_to_install(
 
 
 def test_trackers_are_imported_only_when_they_are_used():
-    code = "import sys, driftless.runs.trackers; print({'mlflow', 'tensorboard', 'optuna'} & set(sys.modules))"
+    code = "import sys, driftless.runs.trackers; print({'mlflow', 'tensorboard', 'optuna', 'wandb'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

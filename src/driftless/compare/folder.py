@@ -47,6 +47,7 @@ def prepare_folder(comparison: Comparison, folder: Path) -> None:
             (beginning / name).mkdir(parents=True)
             write_atomically(beginning / name / PLANNED, text.encode())
         stored = {"runs": list(planned), "target": comparison.target, "sweep": comparison.sweep}
+        stored["about"] = comparison.about
         write_json(beginning / COMPARISON, stored)
         beginning.replace(folder)
     except OSError:
@@ -75,7 +76,10 @@ def read_comparison(folder: Path, read: Callable[[Path], Resolved] = read_stored
             f"'runs' of '{folder / COMPARISON}' must be a list of folders inside that folder; put it back."
         )
     options = options_in(stored, folder)
-    return Comparison({name: read(folder / name / PLANNED) for name in names}, options.target, None, options.sweep)
+    runs = {name: read(folder / name / PLANNED) for name in names}
+    about = stored.get("about")  # earlier versions did not write it
+    lines = tuple(map(str, about)) if isinstance(about, list) else ()
+    return Comparison(runs, options.target, None, options.sweep, lines)
 
 
 def read_options(folder: Path) -> StoredOptions:

@@ -21,6 +21,7 @@ from driftless.compare.sweep import (
 from driftless.compare.variants import Variant, check_name, contenders, folder_names
 from driftless.config.build import simulation_of
 from driftless.config.command import command_options
+from driftless.config.describe import Description, common_lines, describe
 from driftless.config.resolution import Resolved, Values, combine, full_keys, parse_overrides, with_values
 from driftless.config.sections import MOST_RUNS
 from driftless.config.user_code import absolute_name
@@ -40,6 +41,8 @@ class Comparison:
     """Where the user wants it; None for the command's own choice."""
     sweep: tuple[str, ...] = ()
     """The swept keys."""
+    about: tuple[str, ...] = ()
+    """What the runs share and in what they differ, to be shown."""
 
     @property
     def rounds(self) -> int:
@@ -94,16 +97,20 @@ def comparison_of(
     labelled = {name: with_label(name, resolved) for name, resolved in configurations.items()}
     cells = cells_of(swept)
     runs: dict[str, Resolved] = {}
+    descriptions: dict[str, list[Description]] = {name: [] for name in labelled}
     for cell, cell_folder in zip(cells, cell_folders(cells), strict=True):
         for name, base in labelled.items():
             with named(cell, name):
                 resolved = in_cell(base, cell) if cell else base
-                _ = simulation_of(resolved.config).decision  # raises if anything does not fit
+                simulation = simulation_of(resolved.config)
+                _ = simulation.decision  # raises if anything does not fit
+            descriptions[name].append(describe(resolved.config, simulation))
             for seed in range(resolved.config.run.seed, resolved.config.run.seed + seeds):
                 folder = "/".join(filter(None, [cell_folder, folders[name], f"seed-{seed}"]))
                 runs[folder] = with_values(resolved, {"run.seed": seed, "run.output": None}, BY_COMPARISON)
     outputs = [resolved.config.run.output for resolved in configurations.values()]
-    return Comparison(runs, target, Path(outputs[-1]) if outputs[-1] else None, tuple(swept))
+    output = Path(outputs[-1]) if outputs[-1] else None
+    return Comparison(runs, target, output, tuple(swept), tuple(common_lines(descriptions)))
 
 
 def check_number(algorithms: int, cells: int, seeds: int) -> None:

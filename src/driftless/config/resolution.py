@@ -19,6 +19,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import ValidationError
 
 from driftless.algorithm import Algorithm
+from driftless.config.effective import left_open, meaning
 from driftless.config.plain import refuse_deep_or_huge
 from driftless.config.sections import AlgorithmSection, Config, Data, Model, Section
 from driftless.config.user_code import (
@@ -426,7 +427,10 @@ def type_name(annotation: Any) -> str:
 
 
 def to_toml(resolved: Resolved) -> str:
-    """The resolved configuration as a TOML file that gives it back, each value with its source as a comment."""
+    """The resolved configuration as a TOML file that gives it back, each value with its source as a comment.
+
+    What was not set, and what takes effect instead, is a comment as a whole.
+    """
     lines: list[str] = []
     values = flat(resolved.config)
     defaults = option_defaults(values)
@@ -436,8 +440,10 @@ def to_toml(resolved: Resolved) -> str:
             if key.startswith(f"{section}."):
                 value, name = values[key], key.partition(".")[2]
                 unset = value is None and defaults.get(key) is None
-                text = f"# {name} = none" if unset else f"{name} = {toml_value('none' if value is None else value)}"
-                lines.append(f"{text.ljust(40)}  # {where}")
+                text = f" = {toml_value('none' if value is None else value)}"
+                text = f"# {name}{left_open(key, resolved.config)}" if unset else f"{name}{text}"
+                said = ": ".join(filter(None, [where, meaning(key, value)]))
+                lines.append(f"{text.ljust(40)}  # {said}")
         lines.append("")
     hashes = code_hashes(own_code(values))
     code = [f"{toml_value(path)} = {toml_value(sha256)}" for path, sha256 in hashes.items()]

@@ -57,13 +57,30 @@ def load(
             federation = source.load(seed=seed, **number, **options)
         assert isinstance(federation, Federation)
     else:
-        partition = partition or ("natural" if "users" in source.provides else "iid")
+        partition = partition_used(name, partition)
+        assert partition is not None
         rule, arguments = _checked_partition(name, source, partition, clients, validation, options)
         with fitting(f"the data of '{name}'", REMEDY):
             examples = source.load(**{key: options[key] for key in source.options if key in options})
             assert isinstance(examples, Examples)
             federation = _divide(name, examples, rule, arguments, seed)
     return hold_out(federation, validation, seed)
+
+
+def partition_used(name: str, partition: str | None) -> str | None:
+    """The partition of this data set: the one that is asked for, or by default; None if the data come as clients."""
+    source = DATASETS[name]
+    if partition is not None or source.has_clients:
+        return partition
+    return "natural" if "users" in source.provides else "iid"
+
+
+def clients_used(name: str, partition: str | None) -> int | None:
+    """The number of clients where none is asked for; None if that depends on the data."""
+    if DATASETS[name].has_clients:
+        return inspect.signature(DATASETS[name].load).parameters["clients"].default
+    used = partition_used(name, partition)
+    return DEFAULT_CLIENTS if used in PARTITIONS and "clients" in PARTITIONS[used].needs else None
 
 
 def _checked_partition(

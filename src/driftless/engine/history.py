@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple, overload
@@ -24,6 +24,17 @@ class Event(NamedTuple):
     round: int
     what: str
     clients: tuple[int, ...] = ()
+
+    def text(self, most: int = 20) -> str:
+        """What happened, with the first few clients."""
+        clients = ", ".join(map(str, self.clients[:most])) + (", ..." if len(self.clients) > most else "")
+        return self.what + (f" (clients {clients})" if clients else "")
+
+
+def first_events(events: Sequence[Event], most: int = 5) -> list[str]:
+    """The first few events, a line each."""
+    lines = [f"round {event.round}: {event.text(most=5)}" for event in events[:most]]
+    return [*lines, f"... and {len(events) - most} more events"] if len(events) > most else lines
 
 
 class Record(NamedTuple):

@@ -6,7 +6,7 @@ import copy
 import math
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -22,6 +22,7 @@ from driftless.engine.batches import examples_of
 from driftless.engine.block import BlockTrainer
 from driftless.engine.clients import ClientStore
 from driftless.engine.cluster import start_cluster
+from driftless.engine.divergence import ROUNDS_LOST_BEFORE_STOP, grown_loss, lost_rounds
 from driftless.engine.evaluate import Evaluated, Evaluation
 from driftless.engine.evaluation_settings import Monitor, columns_of
 from driftless.engine.flat import FlatModel
@@ -38,9 +39,8 @@ from driftless.engine.single import SingleTrainer
 from driftless.engine.state import LastModels, State
 from driftless.engine.stragglers import Stragglers
 from driftless.engine.tree import named_leaves
-from driftless.errors import Diverged, doing
+from driftless.errors import doing
 
-ROUNDS_LOST_BEFORE_STOP = 3
 INFERENCE = ("cloud", "aggregate", "clients")
 LARGE_MODEL = 100_000
 EVALUATION_INTERVALS = (1, 2, 5, 10, 20, 50)
@@ -115,6 +115,11 @@ class Simulation:
     def is_evaluated(self, t: int) -> bool:
         return bool(self.evaluate_every) and (t % self.evaluate_every == 0 or t == self.rounds)
 
+    def grown_loss(self, rows: Sequence[Mapping[str, float]]) -> str | None:
+        """Why a run that ended with these rows has diverged, though its updates were finite; None: it has not."""
+        evaluated = self.federation.test is not None and self.is_evaluated(int(rows[-1]["round"]) if rows else 0)
+        return grown_loss(rows, self.training, evaluated)
+
 
 def play(simulation: Simulation, state: State) -> Generator[Record]:
     """The rounds after `state`, each complete; raises Diverged when three in a row are lost.
@@ -136,7 +141,8 @@ def play(simulation: Simulation, state: State) -> Generator[Record]:
             check_unchanged(simulation.algorithm, algorithm)
             state = record.state
             yield record
-        raise diverged(state.round, state, simulation)
+        norm_0, norm = float(simulation.model.initial.norm()), norms(state.server)["norm_x"]
+        raise lost_rounds(state.round, simulation.training, norm_0, norm)
 
 
 def plan_of(simulation: Simulation, work: Workload) -> RoundPlan:
@@ -236,22 +242,6 @@ def events_of(t: int, result: RoundResult) -> list[Event]:
     if result.server is None:
         events.append(Event(t, "round lost: no finite result, server state kept as it was"))
     return events
-
-
-def diverged(t: int, state: State, simulation: Simulation) -> Diverged:
-    first = t - ROUNDS_LOST_BEFORE_STOP + 1
-    norm_0, norm = float(simulation.model.initial.norm()), norms(state.server)["norm_x"]
-    training = simulation.training
-    if norm > 100 * max(norm_0, 1.0):
-        cause = f"the server model had grown to norm {norm:.3g} (from {norm_0:.3g}): the server's steps are too long"
-        remedy = "a smaller server_lr (or beta, mu of the algorithm)"
-    else:
-        cause = f"local steps with lr={training.lr_at(first):g} blow up from a model of ordinary norm {norm:.3g}"
-        remedy = f"a smaller local.lr{'' if training.clip_norm else ', or local.clip_norm=10'}"
-    return Diverged(
-        first,
-        f"diverged at round {first}: rounds {first} to {t} gave no finite update. Likely cause: {cause}. Try {remedy}.",
-    )
 
 
 ONE_RUN = threading.RLock()

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from driftless.config.resolution import Config
 from driftless.engine.history import Event, Record
+from driftless.progress import Bar
 
 
 class Callback:
@@ -32,3 +33,20 @@ class Callback:
 
     def on_end(self, result: Mapping[str, Any]) -> None:
         """After the last round, with what result.json holds; not called when the process is killed."""
+
+
+class ShowProgress(Callback):
+    """Moves a bar with each round of a run."""
+
+    writes_nothing = True
+
+    def __init__(self, bar: Bar) -> None:
+        self._bar = bar
+        self._monitor = ""
+
+    def on_start(self, config: Config, directory: Path | None, first_round: int) -> None:
+        self._monitor = config.evaluate.monitor or ""
+        self._bar(first_round - 1)
+
+    def on_round(self, record: Record) -> None:
+        self._bar.show_round(record.round, record.metrics, self._monitor)

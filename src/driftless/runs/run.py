@@ -17,6 +17,7 @@ from torch import nn
 
 from driftless import models
 from driftless.config.build import simulation_of
+from driftless.config.describe import Description, describe
 from driftless.config.resolution import Config, Resolved, flat, to_toml, with_values
 from driftless.config.stored import changed_code, different_settings, resolve_stored
 from driftless.engine.evaluation_settings import Monitor
@@ -54,6 +55,13 @@ DECIDED = "decided at the start"
 """The source of a setting that was left open and was decided by the rules of the engine."""
 
 
+Announce = Callable[[Description], object]
+"""Called with what a run does, when all is checked and before the first round."""
+
+
+def ignore(_: object) -> None: ...
+
+
 class Interrupted(Exception):
     """The user stopped the run after a round; it is saved and can be resumed."""
 
@@ -67,10 +75,13 @@ class Interrupted(Exception):
 
 
 @one_run_at_a_time()
-def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = ()) -> StoredRun:
+def start(
+    resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (), announce: Announce = ignore
+) -> StoredRun:
     """A new run in a directory that holds none yet. All input is checked before anything is written."""
     refuse_existing(directory)
     simulation = simulation_of(resolved.config)
+    announce(describe(resolved.config, simulation))
     resolved = with_decisions(resolved, simulation)
     directory.mkdir(parents=True, exist_ok=True)
     with locked(directory):
@@ -87,9 +98,10 @@ def start(resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (
 def resume(
     directory: Path,
     callbacks: Iterable[Callback] = (),
-    warn: Callable[[str], object] = lambda problem: None,
+    warn: Callable[[str], object] = ignore,
     workers: int | None = None,
     trust: bool = False,
+    announce: Announce = ignore,
 ) -> StoredRun:
     """Continue an interrupted run to the same bits.
 
@@ -111,6 +123,7 @@ def resume(
         simulation = simulation_of(used)
         check_same(directory, simulation, without=() if used == config else ("x0",))
         simulation = replace(simulation, notices=simulation.notices + changed)
+        announce(describe(config, simulation))
         session = Session(directory, config, simulation, tuple(callbacks))
         for difference in changed:
             warn(difference)
@@ -199,6 +212,9 @@ class Session:
             try:
                 reason = self._play(state, rows, metrics, events)
                 status = "stopped" if reason else "finished"
+                if grown := self.simulation.grown_loss(rows):
+                    status, reason = "diverged", grown
+                    self._report(Event(len(rows), grown), events)
             except Diverged as error:
                 status, reason = "diverged", str(error)
             except WorkerDied as error:

@@ -1,4 +1,4 @@
-"""Trackers: what a run measures, copied to TensorBoard or MLflow while it goes on; and a user's own callbacks.
+"""Trackers: what a run measures, copied to TensorBoard, MLflow or Weights & Biases; and a user's own callbacks.
 
 A tracker never changes a run. One that fails, because a disk is full or a server is gone, warns once and records no
 more. A resumed run is continued in the tracker too, without a round that is there twice.
@@ -9,7 +9,10 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import re
+import shutil
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Mapping
 from importlib import metadata
@@ -22,7 +25,7 @@ from driftless.engine.history import Event, Record
 from driftless.errors import InputError, unknown
 from driftless.runs.callbacks import Callback
 from driftless.runs.directory import StoredRun
-from driftless.runs.files import read_json, write_json
+from driftless.runs.files import read_json, refuse_link, write_json
 
 LONGEST_PARAMETER = 500
 """Characters of a setting that MLflow is given; a list of cohorts can be longer than its databases allow."""
@@ -102,7 +105,7 @@ class TensorBoard(Tracker):
         self._writer.flush()  # a killed process has lost nothing that is in a checkpoint
 
     def event(self, event: Event) -> None:
-        self._writer.add_text("events", event_text(event), event.round)
+        self._writer.add_text("events", event.text(), event.round)
 
     def end(self, result: Mapping[str, Any]) -> None:
         self._writer.add_text(
@@ -182,7 +185,7 @@ class MLflow(Tracker):
         self._client.log_batch(self._run, metrics=metrics)
 
     def event(self, event: Event) -> None:
-        self._client.set_tag(self._run, f"event.{event.round}", event_text(event))
+        self._client.set_tag(self._run, f"event.{event.round}", event.text())
 
     def end(self, result: Mapping[str, Any]) -> None:
         self._client.set_tag(self._run, "driftless.status", result["status"])
@@ -191,7 +194,81 @@ class MLflow(Tracker):
         self._client.set_terminated(self._run, STATUS[result["status"]])
 
 
-TRACKERS: dict[str, Callable[[], Callback]] = {"tensorboard": TensorBoard, "mlflow": MLflow}
+class WandB(Tracker):
+    """A run of Weights & Biases: settings as config, metrics by round, status and events in the summary.
+
+    Its files are in `wandb` of the run's directory. They stay there, for `wandb sync`, unless $WANDB_MODE or a login
+    says otherwise. `project`: default $WANDB_PROJECT, or else "driftless".
+    """
+
+    def __init__(self, project: str | None = None) -> None:
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # read when wandb is imported
+        self._project = project or os.environ.get("WANDB_PROJECT", "driftless")
+        self._module = import_extra("wandb", "wandb")
+        self._mode = wandb_mode(os.environ.get("WANDB_MODE"), self._module.api.api_key is not None)
+        self._run: Any = None
+        self._events: list[str] = []
+
+    def start(self, config: Config, directory: Path | None, first_round: int) -> None:
+        folder = (directory or Path()).resolve()
+        online = self._mode == "online"
+        name = run_id(folder) if directory else None
+        refuse_link(folder / "wandb")
+        for earlier in (folder / "wandb").glob(f"offline-run-*-{name}"):
+            shutil.rmtree(earlier)  # of a killed process: all of its rounds are written again, below
+        self._run = self._module.init(
+            dir=folder, id=name, name=folder.name if directory else None, project=self._project, mode=self._mode,
+            config=settings(config) | tags(directory), reinit="create_new", resume="allow" if online else None,
+            settings=self._module.Settings(silent=True, console="off", disable_git=True, disable_code=True),
+        )  # fmt: skip
+        self._events = []
+        if directory is not None and first_round > 1:
+            self._log_earlier(StoredRun(directory), first_round)
+
+    def _log_earlier(self, run: StoredRun, first_round: int) -> None:
+        for event in run.events:
+            self.event(Event(**event))
+        for row in run.rows[: first_round - 1]:
+            self._log(row)
+
+    def _log(self, row: Mapping[str, Any]) -> None:
+        if row["round"] >= self._run.step:  # a run that is continued on a server has earlier rounds already
+            self._run.log(numbers(row), step=row["round"], commit=True)
+
+    def round(self, record: Record) -> None:
+        self._log(record.metrics)
+
+    def event(self, event: Event) -> None:
+        self._events.append(f"round {event.round}: {event.text()}")
+        self._run.summary["driftless.events"] = self._events
+
+    def end(self, result: Mapping[str, Any]) -> None:
+        for key in ("status", "reason"):
+            self._run.summary[f"driftless.{key}"] = result[key]
+        self._run.finish(exit_code=int(result["status"] == "diverged"))
+
+
+def wandb_mode(asked: str | None, logged_in: bool) -> str:
+    """Never one in which wandb would ask for a password."""
+    if asked in ("online", "shared") and not logged_in:
+        raise InputError(
+            f"WANDB_MODE={asked} needs a login; run `wandb login`, or leave WANDB_MODE out to keep the files here."
+        )
+    return asked or ("online" if logged_in else "offline")
+
+
+def run_id(folder: Path) -> str:
+    """Of the wandb run that this directory began, so that a resumed run is the same one."""
+    file = folder / "wandb.json"
+    stored = str(read_json(file).get("run")) if file.exists() else ""
+    if re.fullmatch(r"\w+", stored):
+        return stored
+    new = uuid.uuid4().hex[:8]
+    write_json(file, {"run": new})
+    return new
+
+
+TRACKERS: dict[str, Callable[[], Callback]] = {"tensorboard": TensorBoard, "mlflow": MLflow, "wandb": WandB}
 
 
 def tracker(name: str) -> Callback:
@@ -234,12 +311,6 @@ def tags(directory: Path | None) -> dict[str, str]:
     commit = StoredRun(directory).environment.get("commit") if directory else None
     found = {"driftless.version": metadata.version("driftless"), "driftless.commit": commit}
     return {key: str(value) for key, value in found.items() if value}
-
-
-def event_text(event: Event, most: int = 20) -> str:
-    """With the first few clients."""
-    clients = ", ".join(map(str, event.clients[:most])) + (", ..." if len(event.clients) > most else "")
-    return event.what + (f" (clients {clients})" if clients else "")
 
 
 def markdown_table(values: Mapping[str, Any]) -> str:

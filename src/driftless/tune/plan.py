@@ -15,6 +15,7 @@ from pydantic import Field
 
 from driftless.config.build import algorithm_of, federation_of, local_of, simulation_of
 from driftless.config.command import command_options
+from driftless.config.describe import describe, lines
 from driftless.config.resolution import (
     Config,
     Resolved,
@@ -82,6 +83,8 @@ class Plan:
     """Marks the trials of this folder among those of other machines."""
     trust: bool = False
     """Import code that was changed since the search was started."""
+    about: tuple[str, ...] = ()
+    """What all trials share, to be shown."""
 
     @property
     def folder(self) -> Path:
@@ -133,7 +136,8 @@ def plan_search(base: Resolved, options: Tune, title: str = "") -> Plan:
     objective = objective_of(simulation)
     title = title or "-".join(name.rpartition(":")[2] for name in (base.config.data.name, base.config.algorithm.name))
     trials, more = number_of_trials(options, space)
-    return Plan(base, space, options, trials, *objective, title, tuple(notes + more), output)
+    about = tuple(lines(describe(base.config, simulation)))
+    return Plan(base, space, options, trials, *objective, title, tuple(notes + more), output, about=about)
 
 
 def objective_of(simulation: Simulation) -> Monitor:
@@ -229,6 +233,7 @@ def write_plan(plan: Plan, folder: Path) -> None:
         "options": plan.options.model_dump(exclude={"trials", "storage", "study", "space"}),
         "space": {key: dim.as_toml() for key, dim in plan.space.items()},
         "source": plan.base.source,
+        "about": plan.about,
     }  # fmt: skip
     write_atomically(folder / PLANNED, to_toml(plan.base).encode())
     write_json(folder / STUDY, content)
@@ -246,7 +251,7 @@ def read_plan(folder: Path, trust: bool = False) -> Plan:
     mode = stored.get("mode", "min" if stored["objective"] == "validation_loss" else "max")  # earlier ones have none
     return Plan(
         base, space, options, stored["trials"], stored["objective"], mode, stored["title"], (), str(folder),
-        stored["name"], stored["place"], trust,
+        stored["name"], stored["place"], trust, tuple(stored.get("about", ())),
     )  # fmt: skip
 
 

@@ -1,0 +1,99 @@
+"""What a run does, in a few words by topic: the values that are in effect, whether they were given or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from driftless.config.sections import Config
+from driftless.data.datasets import DATASETS
+from driftless.data.load import partition_used
+from driftless.data.partition import PARTITIONS
+from driftless.engine.local import LocalTraining
+from driftless.engine.simulation import Simulation
+
+Description = dict[str, str]
+"""A text for each topic."""
+OFTEN_SHOWN = ("lr", "lr_decay", "epochs", "steps", "batch_size")
+
+
+def describe(config: Config, simulation: Simulation) -> Description:
+    """`simulation` is the one of this configuration."""
+    federation = simulation.federation
+    algorithm, data, model = (
+        section.name.rpartition("/")[2] for section in (config.algorithm, config.data, config.model)
+    )
+    size = simulation.cohort.size(1, federation.clients)
+    return {
+        "algorithm": algorithm + in_brackets(config.algorithm.model_extra or {}),
+        "rounds": f"{simulation.rounds:,} rounds",
+        "cohort": f"cohort {size} of {federation.clients:,}",
+        "local": f"local: {training_text(simulation.training, simulation.rounds)}",
+        "data": f"{data}: {clients_text(simulation)}{partition_text(config)}",
+        "model": f"{model}, {simulation.model.size:,} parameters",
+        "weighting": "weighted by examples" if simulation.weighting == "examples" else "weighted uniformly",
+    }
+
+
+def lines(description: Description) -> list[str]:
+    """Of one run: two lines."""
+    first = [topic for topic in ("algorithm", "rounds", "cohort", "local") if topic in description]
+    rest = [text for topic, text in description.items() if topic not in first]
+    return ["; ".join(part) for part in ([description[topic] for topic in first], rest) if part]
+
+
+def common_lines(descriptions: Mapping[str, Sequence[Description]]) -> list[str]:
+    """Of runs by their names: what all share, then a line for each topic in which the names differ.
+
+    A topic in which the runs of one name differ, because it is swept, is left out.
+    """
+    every = [each for name in descriptions.values() for each in name]
+    steady = [topic for topic in every[0] if all(len({each[topic] for each in d}) == 1 for d in descriptions.values())]
+    shared = {topic: every[0][topic] for topic in steady if len({each[topic] for each in every}) == 1}
+    return lines(shared) + [by_name(descriptions, topic) for topic in steady if topic not in shared]
+
+
+def by_name(descriptions: Mapping[str, Sequence[Description]], topic: str) -> str:
+    """ "weighted by examples (fedavg, scaffold); weighted uniformly (adabest)"."""
+    names: dict[str, list[str]] = {}
+    for name, (first, *_) in descriptions.items():
+        names.setdefault(first[topic], []).append(name)
+    called_so = {text for text, of in names.items() if of == text.split()[:1]}  # an algorithm by its own name
+    return "; ".join(text if text in called_so else f"{text} ({', '.join(of)})" for text, of in names.items())
+
+
+def training_text(training: LocalTraining, rounds: int) -> str:
+    """ "5 epochs of batches of 10, lr 0.1", and what else is not as usual."""
+    number, unit = (training.steps, "step") if training.steps is not None else (training.epochs, "epoch")
+    batches = "the full local batch" if training.batch_size is None else f"batches of {training.batch_size}"
+    first, last = training.lr_at(1), training.lr_at(rounds)
+    rate = f"{first:g}" if first == last else f"{first:g} to {last:g}"
+    others = [f for f in fields(LocalTraining) if f.name not in OFTEN_SHOWN and getattr(training, f.name) != f.default]
+    parts = [f"{number} {unit}{'s' if number != 1 else ''} of {batches}", f"lr {rate}"]
+    return ", ".join([*parts, *(f"{f.name.replace('_', ' ')} {said(getattr(training, f.name))}" for f in others)])
+
+
+def clients_text(simulation: Simulation) -> str:
+    held_out = simulation.federation.validation
+    clients = simulation.federation.clients
+    text = f"{clients:,} client{'s' if clients != 1 else ''}"
+    return f"{text} and {held_out.clients:,} held out" if held_out else text
+
+
+def partition_text(config: Config) -> str:
+    """ ", dirichlet (alpha=0.1, sizes=balanced)"; nothing for data that come as clients."""
+    data = config.data
+    used = partition_used(data.name, data.partition) if data.name in DATASETS else data.partition
+    if used not in PARTITIONS:
+        return "" if used is None else f", {used}"
+    given = data.model_extra or {}
+    return f", {used}{in_brackets({key: given.get(key, p.default) for key, p in PARTITIONS[used].options.items()})}"
+
+
+def in_brackets(options: Mapping[str, Any]) -> str:
+    return f" ({', '.join(f'{key}={said(options[key])}' for key in sorted(options))})" if options else ""
+
+
+def said(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
