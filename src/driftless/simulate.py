@@ -33,7 +33,17 @@ from driftless.engine.state import State
 from driftless.engine.stragglers import Stragglers
 from driftless.engine.tree import Tree, named_leaves
 from driftless.engine.unused_names import unused_names
-from driftless.errors import LARGEST_SEED, Diverged, InputError, check_choice, check_type, check_whole, doing, unknown
+from driftless.errors import (
+    LARGEST_SEED,
+    Diverged,
+    InputError,
+    check_choice,
+    check_type,
+    check_whole,
+    doing,
+    short_repr,
+    unknown,
+)
 from driftless.progress import rounds_bar
 from driftless.random import torch_stream
 from driftless.result import Result, name_of
@@ -61,6 +71,7 @@ def simulate(
     state: State | None = None,
     metrics: Given = None,
     evaluation: EvaluationSettings | None = None,
+    device: str = "auto",
     progress: bool = False,
 ) -> Result:
     """Run a federated algorithm and return its history and final model.
@@ -76,11 +87,12 @@ def simulate(
     "clients"; default the algorithm's own. `rounds` counts from the beginning, also when `state` continues a run.
     `metrics`: names or functions (outputs, targets) -> number, measured with each evaluation (docs/metrics.md);
     `evaluation`: an EvaluationSettings, which has more.
-    `progress`: show a bar in a terminal or a notebook.
+    `device`: "auto" or "cpu"; this version computes on the CPU. `progress`: show a bar in a terminal or a notebook.
 
     Raises InputError before any work when something does not fit, Diverged when training does.
     """
     check_choice("progress", progress, (True, False))
+    check_device(device)
     if on_round is not None:
         check_type("on_round", on_round, Callable, "a function of a driftless.Record", "leave it out if you need none")
     simulation = prepare(
@@ -229,6 +241,11 @@ def as_module(model: nn.Module | str, federation: Federation, seed: int) -> nn.M
     if isinstance(model, nn.Module):
         return model
     return models.build(model, federation.input_shape, federation.classes, seed, federation.target_shape)
+
+
+def check_device(device: object) -> None:
+    if device not in ("auto", "cpu"):
+        raise InputError(f"device is {short_repr(device)}; this version computes on the CPU: leave it out, or 'cpu'.")
 
 
 def check_types(federation: object, model: object, local: object, server: object) -> None:

@@ -218,6 +218,7 @@ def test_differences_show_two_figures_of_their_uncertainty():
     assert shown == cases
     assert f"{0.01:+{precision(0.01, None)}}" == "+0.01"
 
+
 def test_metrics_that_a_user_asked_for_have_a_column_of_final_values(folder: Folder):
     own = {"test_f1": 0.25, "test_f1_p5": 0.1, "personal_accuracy": 0.75, "validation_f1": 0.2, "surprise": 1.0}
     summary = summarise([folder("fedavg", seed, [0.4, 0.5], **own) for seed in (0, 1)])

@@ -22,7 +22,7 @@ from driftless.engine.metrics import Given, Metric, as_metrics
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
 from driftless.errors import InputError, check_choice, unknown
-from driftless.simulate import as_algorithm, as_engine, as_evaluation, check_types
+from driftless.simulate import as_algorithm, as_engine, as_evaluation, check_device, check_types
 
 SOURCE = "Python"
 """Where the values came from."""
@@ -110,6 +110,7 @@ def described(
             raise unknown("argument", name, Arguments.__annotations__)
     made = isinstance(model, nn.Module | str) or not callable(model)  # a factory makes one for each seed
     check_types(federation, model if made else nn.Module(), arguments.get("local"), arguments.get("server"))
+    check_device(arguments.get("device", "auto"))
     if "rounds" not in arguments or "cohort" not in arguments:
         missing = "rounds" if "rounds" not in arguments else "cohort"
         raise InputError(f"{missing} is missing; give it, for example rounds=100, cohort=10.")
