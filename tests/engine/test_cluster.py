@@ -493,3 +493,23 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+@pytest.mark.parametrize("number", [2, 3])
+def test_metrics_of_all_outputs_are_the_same_bits_with_any_number_of_workers(number: int, monkeypatch):
+    """Many batches, of which some are computed elsewhere, and sequences in another type than the losses'."""
+    monkeypatch.setattr("driftless.engine.evaluate.EVALUATION_BATCH", 3)
+    order: list[list[int]] = []
+
+    def first_targets(outputs: torch.Tensor, targets: torch.Tensor) -> float:
+        order.append(targets[:10].tolist())
+        return float(outputs.double().mul(torch.arange(len(outputs))[:, None]).sum())
+
+    def of(workers: int) -> Any:
+        federation, module = classification([10, 7, 9, 8]), network()
+        return run("fedavg", federation, module, workers=workers, block_size=1, metrics=["f1", first_targets])[0]
+
+    one, several = of(1), of(number)
+    assert one.history["test_f1"] == several.history["test_f1"]
+    assert one.history["test_first_targets"] == several.history["test_first_targets"]
+    assert all(seen == order[0] for seen in order)

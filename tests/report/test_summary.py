@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from driftless.errors import InputError
+from driftless.report.metrics import metric
 from driftless.report.summary import Row, Summary, summarise
+from driftless.runs.directory import StoredRun
 from report.runs import Folder, accuracies, write_run
 
 
@@ -206,3 +208,58 @@ def test_a_target_that_is_no_accuracy_is_refused(folder: Folder, target: float, 
 def test_a_target_is_refused_when_there_is_nothing_to_compare_with_it(folder: Folder):
     with pytest.raises(InputError, match="recorded neither accuracy nor loss; leave the target out"):
         summarise([folder("fedavg", 0, [None, None])], 0.5)
+
+
+def judged(tmp_path: Path, name: str, column: str, values: list[float], *settings: str) -> StoredRun:
+    rows = [row | {column: value} for row, value in zip(accuracies([0.5] * len(values)), values, strict=True)]
+    return write_run(tmp_path / name, [f"algorithm={name}", *settings], rows)
+
+
+def test_runs_are_judged_by_the_metric_that_they_monitored_in_its_direction(tmp_path: Path):
+    chosen = ["metrics=perplexity", "evaluate.monitor=test_perplexity", "evaluate.mode=min", "target=5.0"]
+    runs = [
+        judged(tmp_path, "fedavg", "test_perplexity", [9.0, 6.0, 4.0], *chosen),
+        judged(tmp_path, "scaffold", "test_perplexity", [8.0, 4.9, 3.0], *chosen),
+    ]
+    summary = summarise(runs)
+    assert summary.headline is not None
+    assert (summary.headline.key, summary.headline.better) == ("test_perplexity", "low")
+    assert [row.label for row in summary.rows] == ["scaffold", "fedavg"]
+    assert summary.rows[0].best == (3.0, None, 1)
+    assert [row.costs["rounds"].value for row in summary.rows] == [2.0, 3.0]
+    assert summarise(runs, target=3.5).rows[1].costs["rounds"].reached == 0
+
+
+def test_a_metric_of_the_users_own_has_the_direction_that_was_decided_when_the_run_began(tmp_path: Path):
+    chosen = ["evaluate.monitor=test_mine", "evaluate.mode=min"]
+    runs = [judged(tmp_path, name, "test_mine", [2.0, end], *chosen) for name, end in (("fedavg", 1.5), ("mime", 1.0))]
+    summary = summarise(runs)
+    assert summary.headline == metric("test_mine")._replace(better="low")
+    assert summary.rows[0].label == "mime"
+
+
+def test_runs_that_monitored_different_metrics_are_judged_by_their_accuracy(tmp_path: Path):
+    one = judged(tmp_path, "fedavg", "test_f1", [0.4], "evaluate.monitor=test_f1", "evaluate.mode=max")
+    other = judged(tmp_path, "mime", "test_f1", [0.4], "evaluate.monitor=test_loss", "evaluate.mode=min")
+    assert summarise([one, other]).headline == metric("test_accuracy")
+
+
+def test_metrics_and_what_is_monitored_do_not_make_another_curve(tmp_path: Path):
+    one = write_run(tmp_path / "a", ["run.seed=0", "metrics=f1"], accuracies([0.5]))
+    other = write_run(tmp_path / "b", ["run.seed=1", "evaluate.monitor=test_accuracy"], accuracies([0.6]))
+    assert [curve.seeds for curve in summarise([one, other]).curves] == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "better"),
+    [
+        ("test_f1", "test f1", "high"),
+        ("validation_rmse_p5", "validation rmse, 5th percentile of clients", "low"),
+        ("test_mine_p50", "test mine, median of clients", None),
+        ("evaluation_seconds", "time of evaluation", None),
+        ("personal_p95", "after local steps, 95th percentile of clients", None),
+    ],
+)
+def test_metrics_have_names_and_directions(key: str, name: str, better: str | None):
+    assert (metric(key).name, metric(key).better) == (name, better)
+    assert metric(key).group != "Other"

@@ -119,7 +119,7 @@ def test_the_objective_is_the_mean_of_the_last_evaluations_and_of_minus_the_loss
     rows = [{"round": round} for round in range(1, 6)]
     accuracies = [{}, {"validation_accuracy": 0.9}, {}, {"validation_accuracy": 0.3}, {"validation_accuracy": 0.5}]
     assert tune.objective([r | a for r, a in zip(rows, accuracies, strict=True)], plan) == pytest.approx(0.4)
-    plan = dataclasses.replace(plan, objective="validation_loss")
+    plan = dataclasses.replace(plan, objective="validation_loss", mode="min")
     losses = [{}, {"validation_loss": 9.0}, {}, {"validation_loss": 3.0}, {"validation_loss": 1.0}]
     assert tune.objective([r | a for r, a in zip(rows, losses, strict=True)], plan) == -2.0
     losses[-1] = {}  # a run leaves out what is not finite
@@ -442,3 +442,25 @@ def test_the_table_of_a_file_is_read_quoted_or_not_and_the_command_line_wins(tmp
 def test_the_example_file_is_a_search_that_can_be_planned():
     file = Path(__file__).parents[2] / "examples" / "tune-digits.toml"
     assert tune.plan(file, []).trials > 1
+
+
+# What a search is judged by
+
+
+def test_a_search_is_judged_by_the_monitored_metric_on_the_held_out_clients(tmp_path: Path):
+    chosen = ["metrics=perplexity,f1", "sampler=grid", "space.local.lr=[0.01,0.5]", "last=1", "pruner=none"]
+    low = search(tmp_path / "low", *chosen, "monitor=perplexity")
+    assert (low.plan.objective, low.plan.mode) == ("validation_perplexity", "min")
+    final = [run.rows[-1]["validation_perplexity"] for run in runs(tmp_path / "low")]
+    assert values(low) == [-value for value in final]
+    assert low.best is not None
+    assert low.shown(low.best.value) == min(final)
+    assert "validation perplexity" in (tmp_path / "low" / "best.toml").read_text(encoding="utf-8")
+    assert search_plan.read_plan(tmp_path / "low").mode == "min"
+    high = search(tmp_path / "high", *chosen, "monitor=validation_f1")
+    assert values(high) == [run.rows[-1]["validation_f1"] for run in runs(tmp_path / "high")]
+
+
+def test_a_column_that_held_out_clients_do_not_have_cannot_judge_a_search():
+    with pytest.raises(InputError, match=r"'test_p5' is not measured; set evaluate.monitor to one of validation_loss"):
+        tune.plan(None, tiny("monitor=test_p5"))

@@ -56,8 +56,9 @@ class Evaluation(NamedTuple):
         return [(name, i) for name, data in self.data.items() for i in range(0, len(data[1]), EVALUATION_BATCH)]
 
     def room(self, name: str, first: int) -> Tensor:
-        """Room for the outputs of a batch."""
-        assert self.outputs is not None
+        """Room for the outputs of a batch, as far as they are kept."""
+        if self.outputs is None or not self.metrics:
+            return torch.empty(0)
         number = min(EVALUATION_BATCH, len(self.data[name][1]) - first)
         return torch.empty(number, *self.outputs.shape[1:], dtype=self.outputs.dtype)
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from driftless.data.federation import Federation
+from driftless.data.inputs import select, take
 from driftless.data.memory import check_memory
 from driftless.engine.batches import check_steps
 from driftless.engine.evaluate import PERCENTILES, Evaluation
@@ -126,12 +127,12 @@ def with_fewer_test_examples(federation: Federation, most: int | None, seed: int
             return part
         kept = rows(name, len(part.targets))
         offsets = np.searchsorted(kept.numpy(), part.offsets)
-        return replace(part, inputs=part.inputs[kept], targets=part.targets[kept], offsets=offsets)
+        return replace(part, inputs=select(part.inputs, kept), targets=part.targets[kept], offsets=offsets)
 
     test = federation.test
     if test is not None and len(test[1]) > most:
         kept = rows("test", len(test[1]))
-        test = test[0][kept], test[1][kept]
+        test = select(test[0], kept), test[1][kept]
     return replace(
         federation, test=test, validation=fewer("validation", federation.validation),
         client_test=fewer("client_test", federation.client_test),
@@ -226,7 +227,7 @@ def check_outputs(of: Evaluation) -> None:
     rows = torch.linspace(0, len(targets) - 1, min(TRIED, len(targets))).long()
     with torch.no_grad(), torch_stream(of.seed, "fit"):
         of.model.resident.load(of.model.initial)
-        outputs, targets = of.model.resident.evaluate(inputs[rows]), targets[rows]
+        outputs, targets = of.model.resident.evaluate(take(inputs, rows)), targets[rows]
         for metric in of.metrics:
             try:
                 measure(metric, of.loss, of.ignored, outputs, targets)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from driftless.algorithm import Algorithm, Model, Round, Server, Upload, Vector
+from driftless.data.inputs import take
 from driftless.engine.evaluate import EVALUATION_BATCH, Evaluated, percentiles
 from driftless.engine.evaluation_settings import fine_tuning
 from driftless.engine.losses import correct
@@ -78,8 +79,8 @@ def on_own_test_data(work: Workload, y: Vector, client: int, t: int, kind: str) 
     total = 0.0
     with torch_stream(work.seed, "evaluate", t, client):
         for first in range(0, len(targets), EVALUATION_BATCH):
-            some, wanted = (part[first : first + EVALUATION_BATCH] for part in (inputs, targets))
-            outputs = resident.evaluate(some)
+            rows = slice(first, first + EVALUATION_BATCH)
+            outputs, wanted = resident.evaluate(take(inputs, rows)), targets[rows]
             if kind == "accuracy":
                 total += float(correct(work.loss, outputs, wanted).double().sum())
             else:

@@ -22,6 +22,7 @@ Settings = dict[str, Any]
 NEEDED = {
     "run.seed": int, "data.seed": int | None, "run.rounds": int,
     "run.label": str | None, "algorithm.name": str, "model.name": str, "data.name": str, "data.partition": str | None,
+    "evaluate.monitor": str | None, "evaluate.mode": str | None,
 }  # fmt: skip
 """What is used as more than a text, with its type."""
 SEEDS = ("run.seed", "data.seed")

@@ -18,8 +18,8 @@ class Callback:
     """
 
     writes_nothing: ClassVar[bool] = False
-    """True spares the copies of the server's vectors: `on_round` does not write into its record. It is then called
-    after the others, with the numbers that they have added."""
+    """True spares the copies of the server's vectors: `on_round` does not write into its record. It is called
+    after those that may, with the numbers that they have added."""
 
     def on_start(self, config: Config, directory: Path | None, first_round: int) -> None:
         """Before the first round that this process plays (1, or later when a run is resumed)."""

@@ -117,8 +117,13 @@ class StoredRun:
     @cached_property
     def client_metrics(self) -> dict[str, list[float]]:
         """Of the last evaluation that was saved: by metric, the value of each test client; NaN where there is none."""
-        stored = read_json(self.path / CLIENT_METRICS) if (self.path / CLIENT_METRICS).exists() else {}
-        metrics = stored.get("metrics", {})
+        file = self.path / CLIENT_METRICS
+        metrics: Any = read_json(file).get("metrics") if file.exists() else {}
+        lists = list(metrics.values()) if isinstance(metrics, dict) else [metrics]
+        if not all(isinstance(each, list) and all(isinstance(v, float | int | None) for v in each) for each in lists):
+            raise InputError(
+                f"'metrics' of '{file}' must be lists of numbers by their names; put it back, or delete it."
+            )
         return {name: [math.nan if v is None else float(v) for v in values] for name, values in metrics.items()}
 
     @property
