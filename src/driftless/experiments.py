@@ -134,7 +134,6 @@ def compare(
     sweep: Mapping[str, Sequence[Any]] | None = None,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     jobs: int | None = None,
-    target: float | None = None,
     progress: bool = False,
     **arguments: Unpack[Arguments],
 ) -> ComparisonResult:
@@ -144,7 +143,7 @@ def compare(
     which all is repeated: {"local.epochs": [1, 5]}. `jobs`: runs at the same time, default one a core. The further
     arguments are those of `run`. A class or function as `model` makes one for each seed; a module begins all of them.
     """
-    folder = as_folder(output)
+    folder, target = as_folder(output), arguments.get("target")
     check_choice("progress", progress, (True, False))
     named = algorithms if isinstance(algorithms, Mapping) else {name: name for name in algorithms}
     for name in settings or {}:

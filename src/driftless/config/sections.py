@@ -50,7 +50,7 @@ class AlgorithmSection(Section, extra="allow", frozen=True):
 class Local(Section, LocalTraining, frozen=True):
     """The fields of LocalTraining, and the loss."""
 
-    lr: float | list[float] | str = LocalTraining.lr  # pyright: ignore[reportAssignmentType]
+    lr: float | list[float] | str = LocalTraining.lr  # pyright: ignore
     loss: str | None = None
 
 

@@ -122,7 +122,7 @@ def draw_heat_map(axes: Axes, grid: Grid, values: Sequence[Sequence[Spread | Non
     if near.size:  # a loss that diverged does not use up the colours
         image.set_clim(near.min(), near.max())
     for y, x in zip(*np.nonzero(np.isfinite(numbers)), strict=True):
-        dark = image.norm(numbers[y, x]) > 0.5
+        dark = float(image.norm(numbers[y, x])) > 0.5  # pyright: ignore[reportArgumentType]
         axes.text(x, y, f"{numbers[y, x]:.3g}", ha="center", va="center", fontsize=6, color="w" if dark else "k")
     # A line for each setting: side by side the names of cells would overlap.
     axes.set_xticks(range(len(grid.cells)), [cell.replace(",", "\n") for cell in grid.cells])

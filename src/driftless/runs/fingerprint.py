@@ -50,7 +50,7 @@ def of_tensors(tensors: Mapping[str, Tensor]) -> str:
     total = hashlib.sha256()
     for name, value in tensors.items():
         total.update(f"{name} {value.dtype} {list(value.shape)}".encode())
-        total.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        total.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return total.hexdigest()
 
 
