@@ -14,6 +14,7 @@ from driftless import models
 from driftless.algorithm import Algorithm, base_server_lr
 from driftless.algorithms import ALGORITHMS
 from driftless.data.cohorts import Cohort, as_schedule
+from driftless.data.constructors import advice
 from driftless.data.federation import Federation
 from driftless.data.inputs import Inputs, described, named_inputs, take
 from driftless.engine.augment import check_images
@@ -78,13 +79,13 @@ def simulate(
 
     `algorithm`: a name of `driftless list algorithms` or an instance. `model`: a name of `driftless list models`, or a
     module whose current parameters are x^0; it is copied, never changed. `cohort`: a number of clients, a fraction, a
-    schedule of driftless.data.cohorts, or a list of lists of client ids, one per round. `loss(outputs, targets)` is
-    the mean over a batch; default: cross-entropy for labels, half the squared error for numbers. `output` takes the
-    tensor of outputs out of what the model returns, such as `lambda o: o.logits`. `weighting`:
-    "examples" or "uniform", default the algorithm's own. `engine`: "single", "block", "auto", or an EngineSettings
-    (docs/speed.md); `result.engine` has what was decided. `evaluate_every=0`: never; otherwise the last round is
-    evaluated, too. `inference`: which model is evaluated, "cloud", "aggregate" or
-    "clients"; default the algorithm's own. `rounds` counts from the beginning, also when `state` continues a run.
+    schedule of driftless.data.cohorts, a list of lists of client ids, one per round, or a function (round, clients,
+    rng) -> ids. `loss(outputs, targets)` is the mean over a batch; default: cross-entropy for labels, half the squared
+    error for numbers. `output` takes the tensor of outputs out of what the model returns, such as `lambda o: o.logits`.
+    `weighting`: "examples" or "uniform", default the algorithm's own. `engine`: "single", "block", "auto", or an
+    EngineSettings (docs/speed.md); `result.engine` has what was decided. `evaluate_every=0`: never; otherwise the last
+    round is evaluated, too. `inference`: which model is evaluated, "cloud", "aggregate" or "clients"; default the
+    algorithm's own. `rounds` counts from the beginning, also when `state` continues a run.
     `metrics`: names or functions (outputs, targets) -> number, measured with each evaluation (docs/metrics.md);
     `evaluation`: an EvaluationSettings, which has more.
     `device`: "auto" or "cpu"; this version computes on the CPU. `progress`: show a bar in a terminal or a notebook.
@@ -249,8 +250,7 @@ def check_device(device: object) -> None:
 
 
 def check_types(federation: object, model: object, local: object, server: object) -> None:
-    make = "make one with driftless.load or driftless.Federation.from_clients"
-    check_type("federation", federation, Federation, "a driftless.Federation", make)
+    check_type("federation", federation, Federation, "a driftless.Federation", advice(federation))
     check_type("model", model, nn.Module | str, "a model's name or an nn.Module", "give an instance, not a class")
     make = "write local=driftless.LocalTraining(lr=0.1, epochs=5)"
     check_type("local", local, LocalTraining | None, "a driftless.LocalTraining", make)

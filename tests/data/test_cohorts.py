@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from driftless import EngineSettings, Federation, simulate
 from driftless.data.cohorts import Constant, Cyclic, Doubling, Explicit, as_schedule, parse
 from driftless.errors import InputError
 
@@ -155,3 +159,56 @@ def test_the_text_form_of_a_schedule(text, schedule):
 def test_a_text_that_is_no_schedule_is_an_error(text, message):
     with pytest.raises(InputError, match=message):
         parse(text)
+
+
+def test_a_function_chooses_the_cohort_of_each_round_with_random_numbers_of_its_own():
+    same = as_schedule(lambda t, clients, rng: rng.choice(clients, 5, replace=False, shuffle=False))
+    assert all((same.clients(t, 20, 3) == Constant(5).clients(t, 20, 3)).all() for t in (1, 2, 9))
+    growing = as_schedule(lambda t, clients, rng: range(min(t, clients)))
+    assert growing.clients(3, 10, 0).tolist() == [0, 1, 2]
+    assert growing.size(20, 10) == 10
+    assert as_schedule(lambda t, clients, rng: [4, 1]).clients(1, 5, 0).tolist() == [1, 4]
+    growing.check(10, 50)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda t, n, rng: [], "the cohort of round 1 is empty"),
+        (lambda t, n, rng: [0, 9], r"the cohort of round 1 names client 9, but the 5 clients are 0\.\.4"),
+        (lambda t, n, rng: [1, 1], "names client 1 more than once"),
+        (lambda t, n, rng: 3, "the cohort of round 1 is 3; give a list of client numbers"),
+        (lambda t, n, rng: [0.5], "give a list of client numbers"),
+        (lambda t, n, rng: np.zeros((2, 2), dtype=int), "give a list of client numbers"),
+        (lambda t, n, rng: [next(COUNT)], "chose two different cohorts for round 1 with the same arguments"),
+    ],
+)
+def test_what_a_function_chooses_is_checked_before_the_run(function, message):
+    with pytest.raises(InputError, match=message):
+        as_schedule(function).check(5, 10)
+
+
+COUNT = itertools.cycle(range(5))
+
+
+def test_a_cohort_of_a_later_round_is_checked_when_it_comes():
+    schedule = as_schedule(lambda t, clients, rng: [0] if t < 3 else [99])
+    schedule.check(5, 10)
+    with pytest.raises(InputError, match="the cohort of round 3 names client 99"):
+        schedule.clients(3, 5, 0)
+
+
+def test_an_error_of_the_function_itself_comes_out_with_a_note():
+    with pytest.raises(ZeroDivisionError) as error:
+        as_schedule(lambda t, clients, rng: [t // 0]).check(5, 10)
+    assert error.value.__notes__ == ["driftless was asking cohort '<lambda>' for the cohort of round 1"]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_takes_its_cohorts_from_a_function(workers):
+    federation = Federation.from_clients([(torch.ones(2, 1) * i, torch.ones(2)) for i in range(6)])
+    chosen = simulate(
+        "fedavg", federation, "linear", rounds=4, cohort=lambda t, clients, rng: rng.permutation(clients)[: 1 + t % 3],
+        engine=EngineSettings("single", workers=workers),
+    )  # fmt: skip
+    assert chosen.history["cohort"] == [2, 3, 1, 2]

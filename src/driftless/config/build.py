@@ -14,7 +14,8 @@ from driftless.config.sections import Config, Section
 from driftless.config.user_code import is_own, made_by, make_algorithm, own_object
 from driftless.data import load
 from driftless.data.cohorts import Cohort, parse
-from driftless.data.federation import Federation, hold_out
+from driftless.data.federation import Federation
+from driftless.data.held_out import hold_out, keep_for_test
 from driftless.engine.check import check_single
 from driftless.engine.evaluation_settings import EvaluationSettings, columns_of
 from driftless.engine.local import LocalTraining
@@ -112,8 +113,9 @@ def federation_of(config: Config) -> Federation:
     if is_own(data.name):
         return own_federation(config, seed)
     return load(
-        data.name, clients=data.clients, partition=data.partition, seed=seed, validation=data.validation, **options
-    )
+        data.name, clients=data.clients, partition=data.partition, seed=seed, validation=data.validation,
+        client_test=data.client_test, **options,
+    )  # fmt: skip
 
 
 def own_federation(config: Config, seed: int) -> Federation:
@@ -127,7 +129,7 @@ def own_federation(config: Config, seed: int) -> Federation:
         raise InputError(
             f"'{data.name}' is {short_repr(found)}; {usage} needs a driftless.Federation, or a function that makes one."
         )
-    return hold_out(found, data.validation, seed)
+    return hold_out(keep_for_test(found, data.client_test, seed), data.validation, seed)
 
 
 def model_of(config: Config, federation: Federation) -> nn.Module | str:

@@ -29,6 +29,7 @@ class Data(Section, extra="allow", frozen=True):
     clients: int | None = None
     partition: str | None = None
     validation: int | float = 0
+    client_test: int | float = 0
     seed: int | None = None
 
 

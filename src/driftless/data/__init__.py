@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from driftless.data.cohorts import Constant, Cyclic, Doubling, Explicit, Schedule, as_schedule
+from driftless.data.cohorts import Constant, Cyclic, Doubling, Explicit, FromFunction, Schedule, as_schedule
 from driftless.data.datasets import DATASETS, DataSource
 from driftless.data.datasets.linear_regression import optimum
 from driftless.data.examples import Examples
@@ -22,6 +22,7 @@ __all__ = [
     "Doubling",
     "Cyclic",
     "Explicit",
+    "FromFunction",
     "DATASETS",
     "DataSource",
     "Examples",

@@ -1,13 +1,14 @@
-"""The data that are given for each client, joined into one store of rows."""
+"""What is given for each client, joined into one store of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from driftless.data.array_checks import (
     Ints,
@@ -19,8 +20,10 @@ from driftless.data.array_checks import (
     check_alike_inputs,
     check_pair,
 )
+from driftless.data.constructors import advice
 from driftless.data.inputs import Inputs, map_inputs, take
-from driftless.errors import InputError
+from driftless.data.read_dataset import Roles, read_pair
+from driftless.errors import InputError, check_type, unknown
 
 Pair: TypeAlias = tuple[SeveralValues, Values]
 """Inputs and targets of a client, or of a test set."""
@@ -57,9 +60,57 @@ def joined(clients: Sequence[Pair | None], owner: str) -> tuple[Inputs, Tensor, 
     return all_inputs, all_targets, offsets
 
 
-def as_pair(pair: object, owner: str) -> tuple[Inputs, Tensor]:
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise InputError(f"{owner} is not a pair; give (inputs, targets).")
+def listed(clients: Any, names: Sequence[str] | None) -> tuple[Sequence[Any], Sequence[str] | None]:
+    """The clients without their names, and the names, which are the keys of a dict."""
+    if isinstance(clients, Mapping):
+        if names is not None:
+            raise InputError("the keys of a dict of clients are their names; leave client_names out, or give a list.")
+        return list(clients.values()), tuple(map(str, clients))
+    is_pair_of_all = isinstance(clients, tuple) and len(clients) == 2 and isinstance(clients[0], (Tensor, np.ndarray))
+    if is_pair_of_all or not isinstance(clients, Sequence) or isinstance(clients, str):
+        raise InputError(
+            f"clients must be a list with an entry for each client, or a dict, got a {type(clients).__name__}; "
+            f"{advice(clients)}."
+        )
+    return clients, names
+
+
+def tests_of(client_test: Any, clients: Any) -> Sequence[Any]:
+    """The test data in the order of the clients; in a dict by the clients' names, those without are left out."""
+    if not isinstance(client_test, Mapping):
+        remedy = "give [(inputs, targets), None, ...], or the share of every client's examples to keep for its test"
+        check_type("client_test", client_test, Sequence, "a list with an entry for each client", remedy)
+        return client_test
+    known = list(clients) if isinstance(clients, Mapping) else []
+    for name in client_test:
+        if name not in known:
+            raise unknown("client in client_test", str(name), map(str, known))
+    return [client_test.get(name) for name in known]
+
+
+def pairs_of(clients: Sequence[Any], roles: Roles, owner: str) -> list[Any]:
+    """Each client as (inputs, targets), or None; data sets are read."""
+    return [pair_of(given, roles, f"{owner} {i}") for i, given in enumerate(clients)]
+
+
+def pair_of(given: Any, roles: Roles, owner: str) -> Any:
+    if given is None or (isinstance(given, tuple) and len(given) == 2):
+        return given
+    if isinstance(given, list):
+        kinds = {type(part) for part in given}
+        if len(given) == 2 and kinds == {tuple}:
+            raise InputError(
+                f"{owner} is a list of two tuples: two examples, or inputs and targets? Give the latter as a tuple, "
+                "the former as a torch data set."
+            )
+        if len(given) == 2 and not any(issubclass(kind, Mapping) for kind in kinds):
+            return given
+    elif not (isinstance(given, (Dataset, Mapping)) or hasattr(given, "column_names")):
+        raise InputError(f"{owner} is not a pair; give (inputs, targets) or a data set, got a {type(given).__name__}.")
+    return read_pair(given, roles, owner)
+
+
+def as_pair(pair: Any, owner: str) -> tuple[Inputs, Tensor]:
     inputs, targets = as_inputs(pair[0], owner), as_targets(pair[1], owner)
     check_pair(inputs, targets, owner)
     if len(targets) == 0:

@@ -6,17 +6,17 @@ A schedule is a frozen dataclass; the cohort of round t (from 1) depends only on
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from numbers import Integral, Real
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from driftless.data.array_checks import Ints
-from driftless.errors import InputError, check_whole, unknown
+from driftless.errors import InputError, check_whole, doing, unknown
 from driftless.random import stream
 
 FORMS = "10 (clients), 0.1 (fraction), cyclic:10, doubling:10,50,200 (start, every, maximum)"
@@ -39,7 +39,9 @@ class Schedule(Protocol):
         ...
 
 
-Cohort: TypeAlias = int | float | Schedule | Sequence[Sequence[int]]
+CohortFunction: TypeAlias = Callable[[int, int, np.random.Generator], Sequence[int] | Ints]
+"""(round, number of clients, random numbers of this round) -> ids of the clients that take part."""
+Cohort: TypeAlias = int | float | Schedule | Sequence[Sequence[int]] | CohortFunction
 
 
 def as_size(name: str, size: int | float) -> int | float:
@@ -175,7 +177,36 @@ class Explicit:
             _check_cohort(t, cohort, clients)
 
 
-def _as_ids(t: int, cohort: Sequence[int]) -> tuple[int, ...]:
+@dataclass(frozen=True)
+class FromFunction:
+    """Cohorts that a user's function chooses; with the same arguments it must choose the same clients."""
+
+    function: CohortFunction
+
+    def size(self, t: int, clients: int) -> int:
+        return len(self.clients(t, clients, 0))
+
+    def clients(self, t: int, clients: int, seed: int) -> Ints:
+        with doing(f"asking {self._name} for the cohort of round {t}"):
+            chosen = self.function(t, clients, stream(seed, "cohort", t))
+        cohort = _as_ids(t, chosen)
+        _check_cohort(t, cohort, clients)
+        return np.sort(np.array(cohort, dtype=np.int64))
+
+    def check(self, clients: int, rounds: int) -> None:
+        """Of the first round; the others are checked when they come."""
+        if not np.array_equal(self.clients(1, clients, 0), self.clients(1, clients, 0)):
+            raise InputError(
+                f"{self._name} chose two different cohorts for round 1 with the same arguments; let it depend on "
+                "nothing else: take random numbers from its third argument."
+            )
+
+    @property
+    def _name(self) -> str:
+        return f"cohort '{getattr(self.function, '__name__', type(self.function).__name__)}'"
+
+
+def _as_ids(t: int, cohort: Any) -> tuple[int, ...]:
     is_list = isinstance(cohort, (Sequence, np.ndarray)) and not isinstance(cohort, str)
     if not is_list or not all(isinstance(i, (int, np.integer)) and not isinstance(i, bool) for i in cohort):
         raise InputError(f"the cohort of round {t} is {cohort!r}; give a list of client numbers, such as [0, 3, 7].")
@@ -197,13 +228,15 @@ def _check_cohort(t: int, cohort: Sequence[int], clients: int) -> None:
 
 
 def as_schedule(cohort: Cohort) -> Schedule:
-    """A number, a fraction, a schedule or a list of lists of client ids, as a schedule."""
+    """A number, a fraction, a schedule, lists of client ids or a function that chooses them, as a schedule."""
     if isinstance(cohort, Schedule):
         return cohort
     if isinstance(cohort, str):
         raise InputError(f"cohort is the text {cohort!r}; give a number, a fraction, a schedule or lists of clients.")
     if isinstance(cohort, (Sequence, np.ndarray)):
-        return Explicit(cohort)
+        return Explicit(cohort)  # pyright: ignore[reportArgumentType]
+    if callable(cohort):
+        return FromFunction(cohort)
     return Constant(cohort)
 
 

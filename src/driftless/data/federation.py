@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,16 +25,19 @@ from driftless.data.array_checks import (
     check_labels,
     check_pair,
 )
-from driftless.data.client_rows import Pair, as_pair, joined, offsets_of
+from driftless.data.client_rows import Pair, as_pair, joined, listed, offsets_of, pair_of, pairs_of, tests_of
+from driftless.data.division import AnyPartition, assign, own_division
 from driftless.data.fingerprint import fingerprint
-from driftless.data.held_out import hold_out
+from driftless.data.held_out import check_share, held_out_number, hold_out, keep_for_test
 from driftless.data.inputs import Inputs, described, map_inputs, select, short_dtype, take
-from driftless.errors import InputError, check_type, check_whole
+from driftless.data.read_dataset import Column, Labels, Roles, read_examples
+from driftless.data.read_frame import read_frame
+from driftless.errors import LARGEST_SEED, InputError, check_type, check_whole
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Federation:
-    """Client i owns the rows offsets[i]:offsets[i+1]. Make one by `load`, `from_clients` or `from_assignment`."""
+    """Client i owns the rows offsets[i]:offsets[i+1]. Make one by `load` or one of the methods `from_...`."""
 
     inputs: Inputs  # [n, ...]; a tuple or a dict of such tensors if the model has several inputs
     targets: Tensor  # [n, ...]: int64 labels, or floats for regression
@@ -72,30 +76,38 @@ class Federation:
     @classmethod
     def from_clients(
         cls,
-        clients: Sequence[Pair],
+        clients: Sequence[Pair | Any] | Mapping[Any, Pair | Any],
         *,
-        test: Pair | None = None,
+        test: Pair | Any = None,
         classes: int | None = None,
         validation: int | float = 0,
-        client_test: Sequence[Pair | None] | None = None,
+        client_test: Sequence[Pair | Any] | Mapping[Any, Pair | Any] | float | None = None,
+        input: Column | Sequence[Column] | None = None,
+        target: Column | None = None,
         name: str = "federation",
         client_names: Sequence[str] | None = None,
         seed: int = 0,
     ) -> Federation:
-        """From one (inputs, targets) pair of tensors, arrays or lists per client.
+        """From the data of each client: (inputs, targets), or a data set as `from_dataset` takes it.
 
-        Integer targets are class labels (`classes` defaults to the largest label + 1), float targets are regression.
-        `client_test` has the test data of each client, None for a client without. `validation` clients (a number or
-        a fraction), drawn by `seed`, are held out.
+        The keys of a dict of clients are their names. Integer targets are class labels (`classes` defaults to the
+        largest label + 1), float targets are regression. `client_test` has the test data of each client, None for a
+        client without; or the share of every client's examples that is kept for its own test. `validation` clients (a
+        number or a fraction), drawn by `seed`, are held out. `input` and `target` name the columns of data sets.
         """
-        for what, value in (("clients", clients), ("client_test", () if client_test is None else client_test)):
-            check_type(what, value, Sequence, "a list with an entry for each client", "give [(inputs, targets), ...]")
-        if len(clients) == 0:
+        given, client_names = listed(clients, client_names)
+        roles = Roles(input, target)
+        if len(given) == 0:
             raise InputError("a federation needs at least one client, got none; give [(inputs, targets), ...].")
-        own_test = None if client_test is None else cls(*joined(client_test, "the test data of client"))
-        inputs, targets, offsets = joined(clients, "client")
-        federation = cls(inputs, targets, offsets, client_test=own_test, name=name, client_names=client_names)
-        return hold_out(_checked(federation, test, classes), validation, seed)
+        share = client_test if isinstance(client_test, (int, float)) else 0
+        own_test = None
+        if client_test is not None and not isinstance(client_test, (int, float)):
+            owner = "the test data of client"
+            own_test = cls(*joined(pairs_of(tests_of(client_test, clients), roles, owner), owner))
+        rows = joined(pairs_of(given, roles, "client"), "client")
+        federation = cls(*rows, client_test=own_test, name=name, client_names=client_names)
+        federation = _checked(federation, pair_of(test, roles, "the test set"), classes)
+        return hold_out(keep_for_test(federation, share, seed), validation, seed)
 
     @classmethod
     def from_assignment(
@@ -136,6 +148,73 @@ class Federation:
         names = names if client_names is None else client_names
         federation = cls(inputs, targets, offsets, client_test=client_test, name=name, client_names=names)
         return _checked(federation, test, classes)
+
+    @classmethod
+    def from_dataset(
+        cls,
+        dataset: Any,
+        partition: AnyPartition = "dirichlet",
+        clients: int | None = None,
+        *,
+        test: Any = None,
+        seed: int = 0,
+        validation: int | float = 0,
+        client_test: float = 0,
+        input: Column | Sequence[Column] | None = None,
+        target: Column | None = None,
+        user: Labels | None = None,
+        coarse: Labels | None = None,
+        classes: int | None = None,
+        name: str = "federation",
+        **options: Any,
+    ) -> Federation:
+        """From one data set, divided among `clients` (default 100) by a partition.
+
+        `dataset`: (inputs, targets), a torch data set with a length, a list of (input, target) or of dicts, a dict of
+        columns, or a data set of Hugging Face; `test` likewise. `input` and `target` are columns, by name or position;
+        a list of names makes the inputs a dict. `user` and `coarse` are columns, too, or one value for each example.
+        `partition` is a name of `driftless list partitions` ("natural" needs `user`) or a function (docs/data.md);
+        `options` are its options. `client_test`: the share of every client's examples that is kept for its own test.
+        """
+        check_whole("seed", seed, 0, most=LARGEST_SEED)
+        check_share(client_test)
+        division = own_division(partition, clients, options, user, coarse)
+        if division.clients is not None:
+            held_out_number(validation, division.clients)  # for its checks
+        examples = read_examples(dataset, Roles(input, target, user, coarse), test, classes)
+        owner, number, names = assign(division, examples, seed)
+        federation = cls.from_assignment(
+            examples.inputs, examples.targets, owner, number,
+            test=examples.test, classes=examples.classes, name=name, client_names=names,
+        )  # fmt: skip
+        return hold_out(keep_for_test(federation, client_test, seed), validation, seed)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        client: str,
+        target: str,
+        inputs: Sequence[str] | None = None,
+        *,
+        test: Any = None,
+        classes: int | None = None,
+        validation: int | float = 0,
+        client_test: float = 0,
+        seed: int = 0,
+        name: str = "federation",
+    ) -> Federation:
+        """From a data frame of pandas with a row for each example.
+
+        `client` and `target` are columns; all others, or those named in `inputs`, are the inputs, one float32 vector
+        for each example. Targets of text are numbered in their sorted order. `test`: a data frame with these columns.
+        """
+        check_share(client_test)
+        examples = read_frame(frame, client, target, inputs, test, classes)
+        federation = cls.from_assignment(
+            examples.inputs, examples.targets, examples.users or (), test=examples.test, classes=classes, name=name
+        )
+        return hold_out(keep_for_test(federation, client_test, seed), validation, seed)
 
     @property
     def clients(self) -> int:

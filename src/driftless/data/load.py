@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
 
 import numpy as np
 import torch
 
 from driftless.data.array_checks import Ints
-from driftless.data.datasets import DATASETS, DataSource
+from driftless.data.datasets import DATASETS
+from driftless.data.division import DEFAULT_CLIENTS, RESERVED, AnyPartition, Division, assign, checked_division
 from driftless.data.examples import Examples
 from driftless.data.federation import Federation
-from driftless.data.held_out import held_out_number, hold_out
+from driftless.data.held_out import check_share, held_out_number, hold_out, keep_for_test
 from driftless.data.inputs import select
 from driftless.data.memory import fitting
-from driftless.data.partition import PARTITIONS, Partition, check_options
+from driftless.data.partition import PARTITIONS
 from driftless.errors import LARGEST_SEED, InputError, check_type, check_whole, unknown
-from driftless.random import stream
 
-DEFAULT_CLIENTS = 100
 REMEDY = "use fewer clients or examples where the data set has such options, or a machine with more memory"
 
 
@@ -27,44 +25,54 @@ def load(
     name: str,
     *,
     clients: int | None = None,
-    partition: str | None = None,
+    partition: AnyPartition | None = None,
     seed: int = 0,
     validation: int | float = 0,
+    client_test: float = 0,
     **options: object,
 ) -> Federation:
     """The data set `name`, divided among `clients` by `partition`; `validation` clients of these are held out.
 
-    By default 100 clients and "iid", or one client per user ("natural") where the data have users. The further
-    options are those of the data set and of the partition: `driftless list datasets` and `driftless list partitions`.
+    By default 100 clients and "iid", or one client per user ("natural") where the data have users. `partition` may be
+    a function (docs/data.md). `client_test` is the share of every client's examples that is kept for its own test. The
+    further options are those of the data set and of the partition: `driftless list datasets` and `driftless list
+    partitions`.
     """
     check_type("data", name, str, "the name of a data set", "see driftless list datasets")
-    check_type("partition", partition, str | None, "the name of a partition", "see driftless list partitions")
     if name not in DATASETS:
         raise unknown("data set", str(name), DATASETS)
     source = DATASETS[name]
     check_whole("seed", seed, 0, most=LARGEST_SEED)
+    check_share(client_test)
     if clients is not None:
         check_whole("clients", clients, 1)
     if source.has_clients:
         if partition is not None:
             raise InputError(
-                f"data set '{name}' already comes as clients, so partition='{partition}' cannot be applied; "
+                f"data set '{name}' already comes as clients, so partition {partition!r} cannot be applied; "
                 "leave partition out."
             )
-        _check_names(f"data set '{name}'", options, source.options)
+        for key in options:
+            if key not in source.options:
+                raise unknown(f"option of data set '{name}'", key, [*source.options, "clients", *RESERVED])
         number = {} if clients is None else {"clients": clients}
         with fitting(f"the data of '{name}'", REMEDY):
             federation = source.load(seed=seed, **number, **options)
         assert isinstance(federation, Federation)
     else:
-        partition = partition_used(name, partition)
+        partition = partition or partition_used(name, None)
         assert partition is not None
-        rule, arguments = _checked_partition(name, source, partition, clients, validation, options)
+        division = checked_division(
+            partition, clients, options, data=f"data set '{name}'", provides=source.provides, remedy=_other_data_sets,
+            other_options=source.options,
+        )  # fmt: skip
+        if division.clients is not None:
+            held_out_number(validation, division.clients)  # for its checks
         with fitting(f"the data of '{name}'", REMEDY):
             examples = source.load(**{key: options[key] for key in source.options if key in options})
             assert isinstance(examples, Examples)
-            federation = _divide(name, examples, rule, arguments, seed)
-    return hold_out(federation, validation, seed)
+            federation = _divide(name, examples, division, seed)
+    return hold_out(keep_for_test(federation, client_test, seed), validation, seed)
 
 
 def partition_used(name: str, partition: str | None) -> str | None:
@@ -83,61 +91,22 @@ def clients_used(name: str, partition: str | None) -> int | None:
     return DEFAULT_CLIENTS if used in PARTITIONS and "clients" in PARTITIONS[used].needs else None
 
 
-def _checked_partition(
-    name: str,
-    source: DataSource,
-    partition: str,
-    clients: int | None,
-    validation: int | float,
-    options: Mapping[str, object],
-) -> tuple[Partition, dict[str, object]]:
-    """The partition and the number of clients with its other options; all checks that need no data."""
-    if partition not in PARTITIONS:
-        raise unknown("partition", str(partition), PARTITIONS)
-    rule = PARTITIONS[partition]
-    _check_names(f"data set '{name}' / partition '{partition}'", options, {**source.options, **rule.options})
-    chosen = {key: options.get(key, parameter.default) for key, parameter in rule.options.items()}
-    for key, value in chosen.items():
-        if value is inspect.Parameter.empty:
-            raise InputError(f"partition '{partition}' needs {key}; give it, for example {key}=0.3.")
-    check_options(partition, **chosen)
-    for need, meaning in (("users", "the user of each example"), ("coarse", "coarse labels")):
-        if need in rule.needs and need not in source.provides:
-            having = ", ".join(other for other, candidate in DATASETS.items() if need in candidate.provides)
-            raise InputError(
-                f"partition '{partition}' needs {meaning}, and data set '{name}' has none; use a data set that does "
-                f"({having})."
-            )
-    if "clients" in rule.needs:
-        clients = DEFAULT_CLIENTS if clients is None else clients
-        held_out_number(validation, clients)  # for its checks
-        return rule, {"clients": clients, **chosen}
-    if clients is not None:
-        raise InputError(
-            f"partition '{partition}' makes one client per user, so clients={clients} has no use; omit it."
-        )
-    return rule, chosen
+def _other_data_sets(need: str) -> str:
+    having = ", ".join(name for name, source in DATASETS.items() if need in source.provides)
+    return f"use a data set that does ({having})"
 
 
-def _divide(name: str, examples: Examples, rule: Partition, arguments: Mapping[str, object], seed: int) -> Federation:
-    supply = {
-        "n": len(examples.targets),
-        "labels": examples.targets.numpy(),
-        "coarse": examples.coarse,
-        "users": examples.users,
-        "rng": stream(seed, "partition"),
-    }
-    result = rule.assign(**{key: supply[key] for key in rule.needs if key in supply}, **arguments)
-    assignment, names = result if isinstance(result, tuple) else (result, None)
-    clients = int(assignment.max()) + 1
+def _divide(name: str, examples: Examples, division: Division, seed: int) -> Federation:
+    owner, clients, names = assign(division, examples, seed)
+    by_user = division.rule is PARTITIONS["natural"]
     return Federation.from_assignment(
         examples.inputs,
         examples.targets,
-        assignment,
+        owner,
         clients,
         test=examples.test,
         classes=examples.classes,
-        client_test=_client_test(examples, assignment, clients) if names else None,
+        client_test=_client_test(examples, owner, clients) if by_user else None,
         name=name,
         client_names=names,
     )
@@ -154,9 +123,3 @@ def _client_test(examples: Examples, assignment: Ints, clients: int) -> Federati
     return Federation.from_assignment(
         inputs, targets, owner[owner >= 0], clients, classes=examples.classes, allow_empty=True
     )
-
-
-def _check_names(kind: str, given: Mapping[str, object], allowed: Mapping[str, inspect.Parameter]) -> None:
-    for key in given:
-        if key not in allowed:
-            raise unknown(f"option of {kind}", key, [*allowed, "clients", "partition", "seed", "validation"])
