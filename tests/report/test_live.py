@@ -5,7 +5,7 @@ import json
 import shutil
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +20,7 @@ from report.runs import Folder, accuracies, write_run
 
 
 @contextmanager
-def serving(*folders: Path, **how: Any) -> Iterator[Server]:
+def serving(*folders: Path, **how: Any) -> Generator[Server]:
     with open_server(folders, port=0, **how) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

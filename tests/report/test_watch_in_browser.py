@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,7 +27,7 @@ SETTINGS = ("data.clients=20", "model=logistic", "epochs=1", "batch_size=20", "c
 
 
 @contextmanager
-def process(*words: str, **how: object) -> Iterator[subprocess.Popen[str]]:
+def process(*words: str, **how: object) -> Generator[subprocess.Popen[str]]:
     started = subprocess.Popen([sys.executable, "-m", "driftless", *words], text=True, **how)  # type: ignore[call-overload]
     with started:
         try:
@@ -37,7 +37,7 @@ def process(*words: str, **how: object) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def running(folder: Path) -> Generator[subprocess.Popen[str]]:
     """A run that does not end by itself."""
     with process("run", *SETTINGS, "rounds=1000000", f"output={folder}", "-q") as run:
         yield run

@@ -119,11 +119,11 @@ def draw_heat_map(axes: Axes, grid: Grid, values: Sequence[Sequence[Spread | Non
     numbers = np.array([[math.nan if value is None else value.mean for value in row] for row in values])
     image = axes.imshow(numbers, aspect="auto", cmap="Blues", interpolation="nearest")
     near = numbers[(numbers >= shown.low) & (numbers <= shown.high)]
-    if near.size:  # a loss that diverged does not use up the colours
-        image.set_clim(near.min(), near.max())
+    low, high = (float(near.min()), float(near.max())) if near.size else (0.0, 1.0)
+    image.set_clim(low, high)  # a loss that diverged does not use up the colours
     for y, x in zip(*np.nonzero(np.isfinite(numbers)), strict=True):
-        dark = float(image.norm(numbers[y, x])) > 0.5  # pyright: ignore[reportArgumentType]
-        axes.text(x, y, f"{numbers[y, x]:.3g}", ha="center", va="center", fontsize=6, color="w" if dark else "k")
+        color = "w" if numbers[y, x] > (low + high) / 2 else "k"
+        axes.text(x, y, f"{numbers[y, x]:.3g}", ha="center", va="center", fontsize=6, color=color)
     # A line for each setting: side by side the names of cells would overlap.
     axes.set_xticks(range(len(grid.cells)), [cell.replace(",", "\n") for cell in grid.cells])
     axes.set_yticks(range(len(grid.names)), grid.names)

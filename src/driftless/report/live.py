@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,6 +26,8 @@ PORT = 8642
 NAMES = ("localhost", "127.0.0.1", "::1")
 """What a browser may call this machine. Any other name is of a page elsewhere that was led here (DNS rebinding)."""
 HTML, JSON, SCRIPT = "text/html; charset=utf-8", "application/json", "text/javascript; charset=utf-8"
+Answers = dict[str, tuple[str, Callable[[], str]]]
+"""By path: the kind of content, and what makes it."""
 
 
 class Page(NamedTuple):
@@ -80,12 +83,8 @@ class Server(ThreadingHTTPServer):
     """Answers on the loopback address alone; a browser that hangs up is no error."""
 
     def __init__(self, port: int, report: LiveReport) -> None:
-        self.answers: dict[str, tuple[str, Callable[[], str]]] = {
-            "/": (HTML, report.page),
-            "/status.json": (JSON, report.status),
-            "/plotly.js": (SCRIPT, plotly),
-        }
-        super().__init__((ADDRESS, port), Handler)
+        answers = {"/": (HTML, report.page), "/status.json": (JSON, report.status), "/plotly.js": (SCRIPT, plotly)}
+        super().__init__((ADDRESS, port), partial(Handler, answers))
 
     @property
     def port(self) -> int:
@@ -101,16 +100,18 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: Server  # pyright: ignore[reportIncompatibleVariableOverride]
+    def __init__(self, answers: Answers, *given: Any) -> None:
+        self.answers = answers
+        super().__init__(*given)
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
         if host_name(self.headers.get("Host", "")) not in NAMES:
             self.send_error(HTTPStatus.FORBIDDEN, "Only localhost is served")
-        elif path not in self.server.answers:
+        elif path not in self.answers:
             self.send_error(HTTPStatus.NOT_FOUND)
         else:
-            kind, make = self.server.answers[path]
+            kind, make = self.answers[path]
             self.answer(kind, make().encode())
 
     def answer(self, kind: str, content: bytes) -> None:
