@@ -58,7 +58,7 @@ def test_of_several_runs_what_they_share_is_said_once_and_what_differs_by_name()
     assert common_lines(by_name) == [
         "100 rounds; cohort 10 of 20",
         "digits: 20 clients, iid; logistic, 650 parameters",
-        f"fedavg (server_lr=1); {found['adabest']['algorithm']}",
+        f"fedavg (server_lr=1) (fedavg, slow); {found['adabest']['algorithm']}",
         "local: 1 epoch of the full local batch, lr 0.1 (fedavg, adabest); "
         "local: 1 epoch of the full local batch, lr 0.01 (slow)",
         "weighted by examples (fedavg, slow); weighted uniformly (adabest)",
