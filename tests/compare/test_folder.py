@@ -375,7 +375,7 @@ def test_a_comparison_of_an_earlier_version_has_no_sweep_and_is_continued(tmp_pa
     for name in stored["runs"]:
         (tmp_path / "old" / name).mkdir(parents=True)
         planned = (reference / name / "planned.toml").read_text().splitlines()
-        kept = [line for line in planned if not line.startswith("# label =")]
+        kept = [line for line in planned if not line.startswith("# label")]
         assert len(kept) == len(planned) - 1
         (tmp_path / "old" / name / "planned.toml").write_text("\n".join(kept))
     (tmp_path / "old" / "comparison.json").write_text(json.dumps(stored))

@@ -128,7 +128,7 @@ def test_a_mistake_is_found_before_the_first_run_starts(names: list[str], overri
         ("[compare]\nalgorithms = ['fedavg']\n[compare.settings]\nfedavg = { lrr = 1 }\n", "did you mean 'lr'?"),
         (
             "[compare]\nalgorithms = ['fedavg']\n[compare.settings]\nfedavg = { lr = 'x' }\n",
-            "local.lr must be a number",
+            "local.lr is 'x'; give a number",
         ),
         ("[compare]\nalgorithms = ['fedavg']\n[compare.settings]\nfedavg = 3\n", "compare.settings.fedavg"),
         ("[compare]\nalgorithms = ['fedavg']\n[compare.settings.fedavg]\nalgorithm = 'scaffold'\n", "algorithm"),

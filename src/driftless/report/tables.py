@@ -285,7 +285,7 @@ def rich_table(summary: Summary, full: bool = False, title: str = "") -> Table:
         justify = "left" if column.key == "label" else "right"
         longest = max(len(line[position]) for line in texts)
         whole = column.key in WHOLE and longest <= LONGEST_WHOLE
-        header = fill(column.title, max(longest, len("algorithm"))) if whole else column.title
+        header = fill(column.title, max(longest, len("final test"))) if whole else column.title
         table.add_column(header, justify=justify, overflow="fold", no_wrap=whole)
     for line, shown in zip(lines, texts, strict=True):
         styled = [Text(text, style="bold" if cell.best else "") for cell, text in zip(line, shown, strict=True)]
