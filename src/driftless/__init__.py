@@ -3,7 +3,7 @@
 from driftless import starting as starting  # before torch is imported: it shows that a command has begun
 from driftless.algorithm import Algorithm, Delta, Facts, Model, Round, Step
 from driftless.algorithms import ALGORITHMS, AdaptiveClipping
-from driftless.data import load
+from driftless.data import Examples, load
 from driftless.data.federation import Federation
 from driftless.engine.evaluation_settings import EvaluationSettings
 from driftless.engine.history import Event, History, Record
@@ -31,6 +31,7 @@ __all__ = [
     "EngineSettings",
     "EvaluationSettings",
     "Event",
+    "Examples",
     "Facts",
     "Federation",
     "History",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import fields, replace
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -11,11 +13,12 @@ from torch import nn
 from driftless.algorithm import Algorithm
 from driftless.algorithms import AdaptiveClipping
 from driftless.config.sections import Config, Section
-from driftless.config.user_code import is_own, made_by, make_algorithm, own_object
+from driftless.config.user_code import is_own, made_by, make_algorithm, own_object, parameters_of
 from driftless.data import load
 from driftless.data.cohorts import Cohort, parse
+from driftless.data.division import AnyPartition
 from driftless.data.federation import Federation
-from driftless.data.held_out import hold_out, keep_for_test
+from driftless.data.load import as_federation
 from driftless.engine.check import check_single
 from driftless.engine.evaluation_settings import EvaluationSettings, columns_of
 from driftless.engine.local import LocalTraining
@@ -113,23 +116,36 @@ def federation_of(config: Config) -> Federation:
     if is_own(data.name):
         return own_federation(config, seed)
     return load(
-        data.name, clients=data.clients, partition=data.partition, seed=seed, validation=data.validation,
+        data.name, clients=data.clients, partition=partition_of(config), seed=seed, validation=data.validation,
         client_test=data.client_test, **options,
     )  # fmt: skip
 
 
 def own_federation(config: Config, seed: int) -> Federation:
-    """The user's: a Federation, or a function that returns one."""
+    """The user's: a Federation or a data set, or what a function returns; its parameters are options."""
     data, usage = config.data, "data=FILE.py:NAME"
-    found = own_object(data.name, usage)
-    if not isinstance(found, Federation) and callable(found):
-        clients = {} if data.clients is None else {"clients": data.clients}
-        found = made_by(data.name, found, {**clients, "seed": seed}, data.model_extra or {})
-    if not isinstance(found, Federation):
-        raise InputError(
-            f"'{data.name}' is {short_repr(found)}; {usage} needs a driftless.Federation, or a function that makes one."
-        )
-    return hold_out(keep_for_test(found, data.client_test, seed), data.validation, seed)
+    found, options, clients = own_object(data.name, usage), dict(data.model_extra or {}), data.clients
+    if is_factory(found):
+        taken = {key: options.pop(key) for key in parameters_of(found) if key in options}
+        supplied: dict[str, Any] = {"seed": seed}
+        if "clients" in parameters_of(found):
+            supplied |= {} if clients is None else {"clients": clients}
+            clients = None
+        found = made_by(data.name, found, supplied, taken)
+    return as_federation(
+        found, clients=clients, partition=partition_of(config), seed=seed, validation=data.validation,
+        client_test=data.client_test, name=data.name.rpartition(":")[2], **options,
+    )  # fmt: skip
+
+
+def is_factory(found: Any) -> bool:
+    """Functions and classes make data; a Federation, a data set or Examples are data."""
+    return inspect.isroutine(found) or isinstance(found, type | partial)
+
+
+def partition_of(config: Config) -> AnyPartition | None:
+    partition = config.data.partition
+    return own_object(partition, "data.partition=FILE.py:NAME") if is_own(partition) and partition else partition
 
 
 def model_of(config: Config, federation: Federation) -> nn.Module | str:
@@ -175,7 +191,7 @@ def loss_of(config: Config) -> Loss | None:
 def evaluation_settings_of(config: Config) -> EvaluationSettings:
     """Metrics of the user's own have the names behind the last colon."""
     given = config.evaluate.metrics
-    names = [name.strip() for name in given.split(",")] if isinstance(given, str) else given or []
+    names = [given] if isinstance(given, str) else given or []
     found = {
         name.rpartition(":")[2]: own_object(name, "metrics=FILE.py:NAME") if is_own(name) else name for name in names
     }

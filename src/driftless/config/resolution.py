@@ -97,7 +97,7 @@ def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
         source |= dict.fromkeys(layer, where)
     check_characters(values, source)
     check_options(values, source)
-    values |= {key: absolute_name(values[key]) for key in CODE_KEYS if key in values}
+    values |= absolute_code(values, None)
     if isinstance(values.get("model.weights"), str):  # so that a run can be resumed from another folder
         values["model.weights"] = str(Path(values["model.weights"]).resolve())
     fill_in_required_training(values, source)
@@ -143,6 +143,14 @@ def algorithm_name(values: Values) -> str:
 
 def algorithm_class_of(values: Values) -> type[Algorithm]:
     return algorithm_class(algorithm_name(values))
+
+
+def absolute_code(values: Values, beside: Path | None) -> Values:
+    """The settings that may name code, with whole paths; metrics in one text with commas become a list."""
+    named = {key: values[key] for key in CODE_KEYS if key in values}
+    if isinstance(metrics := named.get("evaluate.metrics"), str):
+        named["evaluate.metrics"] = [name.strip() for name in metrics.split(",")]
+    return {key: absolute_name(name, beside) for key, name in named.items()}
 
 
 def own_code(values: Values) -> list[str]:
@@ -273,8 +281,7 @@ def flatten(where: Path | None, tables: Mapping[str, Any]) -> Values:
             if not was_removed(section, name, value):
                 check_key(section, name)
                 values[f"{section}.{name}"] = value
-    beside = Path() if where is None else where.parent
-    return values | {key: absolute_name(values[key], beside) for key in CODE_KEYS if key in values}
+    return values | absolute_code(values, Path() if where is None else where.parent)
 
 
 def was_removed(section: str, name: str, value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from driftless.data.held_out import check_share, held_out_number, hold_out, keep
 from driftless.data.inputs import select
 from driftless.data.memory import fitting
 from driftless.data.partition import PARTITIONS
+from driftless.data.read_dataset import Roles, read_examples
 from driftless.errors import LARGEST_SEED, InputError, check_type, check_whole, unknown
 
 REMEDY = "use fewer clients or examples where the data set has such options, or a machine with more memory"
@@ -73,6 +75,41 @@ def load(
             assert isinstance(examples, Examples)
             federation = _divide(name, examples, division, seed)
     return hold_out(keep_for_test(federation, client_test, seed), validation, seed)
+
+
+def as_federation(
+    data: Any,
+    *,
+    clients: int | None = None,
+    partition: AnyPartition | None = None,
+    seed: int = 0,
+    validation: int | float = 0,
+    client_test: float = 0,
+    name: str = "federation",
+    **options: object,
+) -> Federation:
+    """A user's data as a federation: one already, or Examples or a data set (`Federation.from_dataset`) to be divided.
+
+    `clients` is None for a federation, whose clients are given.
+    """
+    if isinstance(data, Federation):
+        given = {"partition": partition, "clients": clients, **options}
+        for key, value in given.items():
+            if value is not None:
+                raise InputError(f"'{name}' already comes as clients, so {key}={value!r} has no use; leave it out.")
+        return hold_out(keep_for_test(data, client_test, seed), validation, seed)
+    if not isinstance(data, Examples):
+        data = read_examples(data, Roles())
+    provides = [need for need, value in (("users", data.users), ("coarse", data.coarse)) if value is not None]
+    labels = data.targets.dim() == 1 and not data.targets.is_floating_point()
+    default = "natural" if "users" in provides else "dirichlet" if labels else "iid"
+    division = checked_division(
+        partition or default, clients, options, data=f"'{name}'", provides=provides,
+        remedy=lambda need: f"return driftless.Examples(..., {need}=...)",
+    )  # fmt: skip
+    if division.clients is not None:
+        held_out_number(validation, division.clients)  # for its checks
+    return hold_out(keep_for_test(_divide(name, data, division, seed), client_test, seed), validation, seed)
 
 
 def partition_used(name: str, partition: str | None) -> str | None:
