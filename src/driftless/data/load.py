@@ -15,7 +15,7 @@ from driftless.data.federation import Federation
 from driftless.data.held_out import check_share, held_out_number, hold_out, keep_for_test
 from driftless.data.inputs import select
 from driftless.data.memory import fitting
-from driftless.data.partition import PARTITIONS
+from driftless.data.partition import DEFAULT_OPTIONS, PARTITIONS
 from driftless.errors import LARGEST_SEED, InputError, check_type, check_whole, unknown
 
 REMEDY = "use fewer clients or examples where the data set has such options, or a machine with more memory"
@@ -33,10 +33,10 @@ def load(
 ) -> Federation:
     """The data set `name`, divided among `clients` by `partition`; `validation` clients of these are held out.
 
-    By default 100 clients and "iid", or one client per user ("natural") where the data have users. `partition` may be
-    a function (docs/data.md). `client_test` is the share of every client's examples that is kept for its own test. The
-    further options are those of the data set and of the partition: `driftless list datasets` and `driftless list
-    partitions`.
+    By default 100 clients and "dirichlet" with alpha=0.1, or one client per user ("natural") where the data have users.
+    `partition` may be a function (docs/data.md). `client_test` is the share of every client's examples that is kept for
+    its own test. The further options are those of the data set and of the partition: `driftless list datasets` and
+    `driftless list partitions`.
     """
     check_type("data", name, str, "the name of a data set", "see driftless list datasets")
     if name not in DATASETS:
@@ -60,8 +60,10 @@ def load(
             federation = source.load(seed=seed, **number, **options)
         assert isinstance(federation, Federation)
     else:
-        partition = partition or partition_used(name, None)
-        assert partition is not None
+        if partition is None:
+            partition = partition_used(name, None)
+            assert partition is not None
+            options = {**DEFAULT_OPTIONS.get(partition, {}), **options}
         division = checked_division(
             partition, clients, options, data=f"data set '{name}'", provides=source.provides, remedy=_other_data_sets,
             other_options=source.options,
@@ -80,7 +82,7 @@ def partition_used(name: str, partition: str | None) -> str | None:
     source = DATASETS[name]
     if partition is not None or source.has_clients:
         return partition
-    return "natural" if "users" in source.provides else "iid"
+    return "natural" if "users" in source.provides else "dirichlet"
 
 
 def clients_used(name: str, partition: str | None) -> int | None:
