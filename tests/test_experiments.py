@@ -54,6 +54,15 @@ def simulate(**changes: Any) -> driftless.Result:
     return driftless.simulate(Damped(damping=0.3), classification(SIZES), network(), **given)
 
 
+def test_a_learning_rate_for_each_round_and_momentum_are_kept_on_disk(tmp_path: Path):
+    local = LocalTraining(lr=[0.2, 0.1, 0.05], batch_size=None, momentum=0.5)
+    stored, result = run(tmp_path / "run", local=local), simulate(local=local)
+    assert torch.equal(stored.state["server.x"], result.x)
+    assert stored.history["lr"] == [0.2, 0.1, 0.05, 0.05, 0.05, 0.05]
+    assert stored.config.local.batch_size is None
+    assert torch.equal(run(tmp_path / "run", local=local).state["server.x"], result.x)
+
+
 def test_a_run_on_disk_has_the_bits_and_the_history_of_simulate(tmp_path: Path):
     stored, result = run(tmp_path / "run"), simulate()
     assert torch.equal(stored.state["server.x"], result.x)

@@ -77,7 +77,7 @@ def run(**options: Any) -> Result:
         "model": linear(),
         "rounds": 2,
         "cohort": 2,
-        "local": LocalTraining(lr=0.1, batch_size=2),
+        "local": LocalTraining(lr=0.1, batch_size=2, epochs=1),
     }
     return simulate(**{**defaults, **options})
 
@@ -337,10 +337,10 @@ def test_the_local_training_must_be_a_local_training(given: object):
 @pytest.mark.parametrize(
     ("local", "said"),
     [
-        (LocalTraining(lr=0.1, steps=1), "local.lr=0.1"),
-        (LocalTraining(lr=1.0, steps=2), "local.steps=2"),
+        (LocalTraining(lr=0.1, steps=1, batch_size=None), "local.lr=0.1"),
+        (LocalTraining(lr=1.0, steps=2, batch_size=None), "local.steps=2"),
         (LocalTraining(lr=1.0, steps=1, batch_size=2), "local.batch_size=2"),
-        (LocalTraining(lr=1.0, steps=1, lr_decay=0.5), "local.lr_decay=0.5"),
+        (LocalTraining(lr=1.0, steps=1, lr_decay=0.5, batch_size=None), "local.lr_decay=0.5"),
     ],
 )
 def test_fedsgd_says_what_it_is_defined_for(local: LocalTraining, said: str):
@@ -350,7 +350,7 @@ def test_fedsgd_says_what_it_is_defined_for(local: LocalTraining, said: str):
 
 def test_epochs_that_contradict_a_number_of_steps_are_named_as_they_were_given():
     """`local.steps=None` would not be what the user wrote."""
-    refused("local.epochs=3", algorithm="fedsgd", local=LocalTraining(lr=1.0, epochs=3))
+    refused("local.epochs=3", algorithm="fedsgd", local=LocalTraining(lr=1.0, epochs=3, batch_size=None))
 
 
 def test_dropping_batches_must_leave_every_client_a_step():

@@ -19,7 +19,7 @@ COHORTS = [[0, 3], [1, 5], [2, 6], [0], [1, 4], [0, 1, 2, 3, 4, 5, 6], [2, 3], [
 EVERYONE = [list(range(len(SIZES)))] * len(COHORTS)
 LR = 0.05
 MINIBATCHES = LocalTraining(lr=LR, steps=3, batch_size=3)  # smaller than any client
-FULL_BATCHES = LocalTraining(lr=LR, steps=3)
+FULL_BATCHES = LocalTraining(lr=LR, steps=3, batch_size=None)
 
 
 class Dot(nn.Module):

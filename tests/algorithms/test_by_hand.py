@@ -33,7 +33,9 @@ with_both_engines = pytest.mark.parametrize("engine", ["single", "block"])
 
 
 def by_hand(algorithm, cohorts, engine):
-    return run_with_result(algorithm, TWO_CLIENTS, cohort=cohorts, local=LocalTraining(lr=0.25, steps=2), engine=engine)
+    return run_with_result(
+        algorithm, TWO_CLIENTS, cohort=cohorts, local=LocalTraining(lr=0.25, steps=2, batch_size=None), engine=engine
+    )
 
 
 def kept(algorithm, result, field) -> torch.Tensor:

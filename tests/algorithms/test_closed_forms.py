@@ -17,7 +17,7 @@ from .problems import Bench, Dot, assert_close, regression, run
 
 CLIENTS, DIMENSION = 6, 4
 EVERYONE = list(range(CLIENTS))
-LOCAL = LocalTraining(lr=0.6, steps=5)
+LOCAL = LocalTraining(lr=0.6, steps=5, batch_size=None)
 
 
 def quadratics(heterogeneity: float) -> Bench:
@@ -81,7 +81,7 @@ def test_scaffold_reaches_the_optimum_with_partial_participation():
 def test_scaffold_with_one_local_step_and_everyone_is_gradient_descent():
     bench = quadratics(1.0)
     x = bench.x0
-    local = LocalTraining(lr=LOCAL.lr, steps=1)
+    local = LocalTraining(lr=LOCAL.lr, steps=1, batch_size=None)
     for record in run(Scaffold(), bench, cohort=[EVERYONE] * 20, local=local):
         x = x - LOCAL.lr * sum(bench.gradient(i, x) for i in EVERYONE) / CLIENTS
         assert_close(record.x, x)
@@ -99,7 +99,9 @@ def test_fedsgd_is_gradient_descent_on_the_mean_over_all_examples():
     inputs, targets = bench.federation.inputs, bench.federation.targets
     x = bench.x0
     everyone = list(range(bench.federation.clients))
-    for record in run(FedSGD(server_lr=0.3), bench, cohort=[everyone] * 12, local=LocalTraining(lr=1.0, steps=1)):
+    for record in run(
+        FedSGD(server_lr=0.3), bench, cohort=[everyone] * 12, local=LocalTraining(lr=1.0, steps=1, batch_size=None)
+    ):
         x = x - 0.3 * inputs.T @ (inputs @ x - targets) / len(targets)
         assert_close(record.x, x)
 
@@ -107,6 +109,8 @@ def test_fedsgd_is_gradient_descent_on_the_mean_over_all_examples():
 def test_fedsgd_reaches_the_optimum_of_the_mean_over_all_examples():
     bench = regression()
     everyone = list(range(bench.federation.clients))
-    reached = run(FedSGD(server_lr=0.6), bench, cohort=[everyone] * 150, local=LocalTraining(lr=1.0, steps=1))[-1]
+    reached = run(
+        FedSGD(server_lr=0.6), bench, cohort=[everyone] * 150, local=LocalTraining(lr=1.0, steps=1, batch_size=None)
+    )[-1]
     assert_close(reached.x, optimum(bench.federation, weighting="examples"), 1e-8)
     assert distance(reached.x, optimum(bench.federation, weighting="uniform")) > 0.01

@@ -81,7 +81,7 @@ def test_fedavgm_without_momentum_is_fedavg(problem, weighting):
 @on_both_problems
 def test_fedsgd_with_one_client_is_gradient_descent(problem):
     bench = problem(sizes=(9,))
-    local = LocalTraining(lr=1.0, steps=1)
+    local = LocalTraining(lr=1.0, steps=1, batch_size=None)
     x = bench.x0
     for record in run(FedSGD(server_lr=0.2), bench, cohort=[[0]] * 10, local=local):
         x = x - 0.2 * bench.gradient(0, x)
@@ -90,7 +90,7 @@ def test_fedsgd_with_one_client_is_gradient_descent(problem):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_clipping_with_a_huge_norm_changes_nothing(name):
-    local = LocalTraining(lr=1.0, steps=1) if name == "fedsgd" else MINIBATCHES
+    local = LocalTraining(lr=1.0, steps=1, batch_size=None) if name == "fedsgd" else MINIBATCHES
     algorithm = ALGORITHMS[name](**({"server_lr": 0.2} if name == "fedsgd" else {}))
     bench, options = regression(), {"local": local, "cohort": COHORTS[:3]}
     free = run(algorithm, bench, **options)

@@ -163,11 +163,12 @@ def test_adaptive_clipping_refuses_values_out_of_range(parameter, value, allowed
 @pytest.mark.parametrize(
     ("local", "given"),
     [
-        ({"lr": 0.1, "steps": 1}, "local.lr=0.1"),
-        ({"lr": 1.0, "steps": 2}, "local.steps=2"),
+        ({"lr": 0.1, "steps": 1, "batch_size": None}, "local.lr=0.1"),
+        ({"lr": 1.0, "steps": 2, "batch_size": None}, "local.steps=2"),
         ({"lr": 1.0, "epochs": 2}, "local.epochs=2"),
         ({"lr": 1.0, "steps": 1, "batch_size": 4}, "local.batch_size=4"),
-        ({"lr": 1.0, "steps": 1, "lr_decay": 0.9}, "local.lr_decay=0.9"),
+        ({"lr": 1.0, "steps": 1}, "local.batch_size=10"),
+        ({"lr": 1.0, "steps": 1, "batch_size": None, "lr_decay": 0.9}, "local.lr_decay=0.9"),
     ],
 )
 def test_fedsgd_reports_which_local_training_it_needs(local, given):
@@ -184,7 +185,8 @@ def test_fedsgd_reports_which_local_training_it_needs(local, given):
 def test_adabest_and_feddyn_are_evaluated_at_the_aggregate_and_all_others_at_the_cloud_model(name, clipped):
     algorithm = ALGORITHMS[name](**({"server_lr": 0.2} if "server_lr" in TABLE[name][2] else {}))
     algorithm = AdaptiveClipping(algorithm, initial=0.3) if clipped else algorithm
-    local = LocalTraining(lr=1.0, steps=1) if name == "fedsgd" else LocalTraining(lr=0.05, steps=2)
+    lr, steps = (1.0, 1) if name == "fedsgd" else (0.05, 2)
+    local = LocalTraining(lr=lr, steps=steps, batch_size=None)
     records, result = run_with_result(algorithm, regression(), cohort=COHORTS[:3], local=local)
     expected = records[-1].aggregate if name in ("adabest", "feddyn") else records[-1].x
     assert_close(result.inference, expected)

@@ -37,7 +37,7 @@ class Setting(NamedTuple):
 
     @property
     def local(self) -> LocalTraining:
-        size = {"batch_size": 3, "epochs": 1} if self.identical_examples else {"steps": 3}
+        size = {"batch_size": 3, "epochs": 1} if self.identical_examples else {"batch_size": None, "steps": 3}
         return LocalTraining(lr=LR, weight_decay=self.weight_decay, lr_decay=self.lr_decay, **size)
 
     def steps(self, t: int, i: int) -> int:
@@ -152,7 +152,7 @@ def ours(name: str, hyper: dict, setting: Setting, clip: dict | None = None):
     algorithm = ALGORITHMS[name](**hyper)
     local = setting.local
     if name == "fedsgd":
-        local = LocalTraining(lr=1.0, steps=1, weight_decay=setting.weight_decay)
+        local = LocalTraining(lr=1.0, steps=1, weight_decay=setting.weight_decay, batch_size=None)
     if clip is not None:
         algorithm = AdaptiveClipping(algorithm, **clip)
     bench = Bench(Federation.from_clients(data(setting.identical_examples)), Dot(START, [4, 2]))
@@ -272,7 +272,7 @@ def test_where_all_gradients_are_zero_nothing_moves(name, clipped):
     features = [rng.integers(-3, 4, size=(n, 6)).astype(float) for n in (2, 3, 4)]
     bench = Bench(Federation.from_clients([(z, z @ start) for z in features]), Dot(start, [3, 3]))
     algorithm = ALGORITHMS[name]()
-    local = LocalTraining(**({"lr": 1.0, "steps": 1} if name == "fedsgd" else {"lr": 0.1, "steps": 2}))
+    local = LocalTraining(**({"lr": 1.0, "steps": 1} if name == "fedsgd" else {"lr": 0.1, "steps": 2}), batch_size=None)
     algorithm = AdaptiveClipping(algorithm) if clipped else algorithm
     records, _ = run_with_result(algorithm, bench, cohort=[[0, 1], [1, 2], [0, 1]], local=local)
     for record in records:
@@ -292,7 +292,7 @@ def test_a_layer_that_is_zero_or_never_moves_has_the_trust_ratio_one(name):
     expected = REFERENCES[name](Problem(clients, layers), start, cohorts, 2, 0.1, server_lr=0.3)
     bench = Bench(Federation.from_clients(clients), Dot(start, 2))
     records, _ = run_with_result(
-        ALGORITHMS[name](server_lr=0.3), bench, cohort=cohorts, local=LocalTraining(lr=0.1, steps=2)
+        ALGORITHMS[name](server_lr=0.3), bench, cohort=cohorts, local=LocalTraining(lr=0.1, steps=2, batch_size=None)
     )
     for record, reference in zip(records, expected, strict=True):
         assert_close(record.x, reference["x"])

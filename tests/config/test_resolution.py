@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from driftless import ALGORITHMS, LocalTraining, ServerSchedule, load, simulate
 from driftless.config import build
-from driftless.config.resolution import SECTIONS, Resolved, combine, flat, resolve, to_toml
+from driftless.config.resolution import SECTIONS, Resolved, combine, flat, resolve, to_toml, with_values
 from driftless.errors import InputError
 from runs.runs import Records, saved, small, start
 
@@ -65,9 +65,84 @@ SHOWN = ["local.lr", "local.epochs", "run.rounds", "run.seed", "run.cohort"]
 def test_without_a_file_and_settings_everything_is_the_default():
     resolved = of()
     assert set(resolved.source.values()) == {"default"}
+    depending = {"data.partition": "dirichlet", "local.epochs": 5}
     for section, model in SECTIONS.items():
         for name, field in model.model_fields.items():
-            assert flat(resolved.config)[f"{section}.{name}"] == field.default
+            key = f"{section}.{name}"
+            assert flat(resolved.config)[key] == depending.get(key, field.default)
+    assert flat(resolved.config)["data.alpha"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("words", "partition", "alpha"),
+    [
+        ("", "dirichlet", 0.1),
+        ("alpha=0.5", "dirichlet", 0.5),
+        ("partition=none alpha=0.5", "dirichlet", 0.5),
+        ("partition=iid", "iid", None),
+        ("partition=prior-dirichlet alpha=0", "prior-dirichlet", 0.0),
+        ("data=femnist", "natural", None),
+        ("data=femnist partition=dirichlet alpha=0.3", "dirichlet", 0.3),
+        ("data=quadratics", None, None),
+        ("data=linear-regression", None, None),
+    ],
+)
+def test_the_partition_is_dirichlet_or_that_of_the_data(words: str, partition: str | None, alpha: float | None):
+    config = of(*words.split()).config
+    assert (config.data.partition, (config.data.model_extra or {}).get("alpha")) == (partition, alpha)
+
+
+def test_a_named_dirichlet_partition_needs_its_alpha():
+    with pytest.raises(InputError, match="partition 'dirichlet' needs alpha"):
+        build.federation_of(of("partition=dirichlet").config)
+
+
+def test_options_of_the_default_partition_go_when_another_is_named(tmp_path):
+    file = written(tmp_path, "[data]\nalpha = 0.5\nsizes = 'lognormal'\n")
+    assert (resolve(file, []).config.data.model_extra or {})["alpha"] == 0.5
+    assert "alpha" not in (resolve(file, ["partition=iid"]).config.data.model_extra or {})
+
+
+def test_the_full_batch_is_written_and_read_as_none(tmp_path):
+    for settings in (["batch_size=none"], ["algorithm=fedsgd"]):
+        resolved = of(*settings)
+        assert 'batch_size = "none"' in to_toml(resolved)
+        assert read_back(resolved, tmp_path).config == resolved.config
+        assert resolved.config.local.batch_size is None
+    assert resolve(written(tmp_path, "[local]\nclip_norm = 'none'\n"), []).config.local.clip_norm is None
+
+
+def test_steps_take_the_place_of_the_default_epochs(tmp_path):
+    resolved = of("steps=3")
+    assert (resolved.config.local.epochs, resolved.config.local.steps) == (None, 3)
+    assert read_back(resolved, tmp_path).config == resolved.config
+    searched = with_values(of(), {"local.steps": 7}, "trial 1").config.local
+    assert (searched.epochs, searched.steps) == (None, 7)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "partition=iid alpha=0.1",
+            "unknown key 'alpha'; data.alpha is an option of data.partition=dirichlet or "
+            "data.partition=prior-dirichlet or data.partition=pachinko, and the partition is iid; set "
+            "data.partition=dirichlet.",
+        ),
+        ("partition=iid data.alpha=0.1", "and the partition is iid; set data.partition=dirichlet."),
+        ("data=femnist alpha=0.1", "and the partition is natural; set data.partition=dirichlet."),
+        (
+            "algorithm.alpha=0.1",
+            "unknown key 'algorithm.alpha'; data.alpha is an option of data.partition=dirichlet or",
+        ),
+        ("shards_per_client=3", "is an option of data.partition=shards, and the partition is dirichlet; set"),
+        ("algorithm=fedcm alpha=0.1", "'alpha' could be data.alpha or algorithm.alpha; write which one you mean."),
+        ("algorithm=fedavgm momentum=0.8", "'momentum' could be algorithm.momentum or local.momentum"),
+        ("data=quadratics alpha=0.1", "unknown key 'alpha'"),
+    ],
+)
+def test_an_option_of_another_partition_is_answered_with_that_partition(words: str, said: str):
+    assert said in error_of(*words.split())
 
 
 def test_every_key_of_every_section_is_taken_from_a_file_and_from_the_command_line(tmp_path):
@@ -329,7 +404,7 @@ def test_a_wrong_type_in_a_file_names_the_file(tmp_path):
         ("[rum]\nrounds = 2\n", "did you mean 'run'?"),
         ("[local]\nlrr = 2\n", "did you mean 'lr'?"),
         ('[algorithm]\nname = "adabest"\nbeat = 2\n', "did you mean 'beta'?"),
-        ("[data]\nalpha = 0.3\n", "unknown option"),
+        ("[data]\npartition = 'iid'\nalpha = 0.3\n", "set data.partition=dirichlet"),
         ("[local.lr]\nvalue = 2\n", "local.lr must be a number"),
         ("rounds = 5\n", "unknown section"),
         ("local = 5\n", "section 'local'"),

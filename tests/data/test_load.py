@@ -37,11 +37,14 @@ def test_digits_are_loaded_as_in_the_readme():
     assert federation.label_skew() > 0.4
 
 
-def test_by_default_digits_are_iid_over_a_hundred_clients():
-    federation = load("digits")
+def test_by_default_digits_are_divided_by_dirichlet_0_1_over_a_hundred_clients():
+    federation, named = load("digits"), load("digits", clients=100, partition="dirichlet", alpha=0.1)
     assert federation.clients == 100
-    assert federation.label_skew() < 0.4
+    assert torch.equal(federation.inputs, named.inputs)
+    assert federation.label_skew() > 0.6
     assert np.ptp(federation.sizes) <= 1
+    other = load("digits", alpha=100.0, sizes="lognormal")
+    assert torch.equal(other.inputs, load("digits", partition="dirichlet", alpha=100.0, sizes="lognormal").inputs)
 
 
 def test_the_seed_decides_the_partition_and_not_the_test_set():
@@ -91,7 +94,11 @@ def test_data_with_users_have_one_client_per_user_by_default():
             {"name": "digits", "partition": "dirichlet", "alhpa": 0.3},
             "unknown option of data set 'digits' / partition 'dirichlet' 'alhpa'; did you mean 'alpha'?",
         ),
-        ({"name": "digits", "alpha": 0.3}, "unknown option of data set 'digits' / partition 'iid' 'alpha'. Allowed: "),
+        (
+            {"name": "digits", "partition": "iid", "alpha": 0.3},
+            "partition 'iid' has no alpha; it is an option of partition dirichlet or prior-dirichlet or pachinko.",
+        ),
+        ({"name": "quadratics", "alpha": 0.3}, "unknown option of data set 'quadratics' 'alpha'"),
         ({"name": "digits", "client": 3}, "did you mean 'clients'?"),
         ({"name": "quadratics", "dimensions": 3}, "unknown option of data set 'quadratics' 'dimensions'; did you mean"),
         ({"name": "quadratics", "partition": "iid"}, "data set 'quadratics' already comes as clients"),

@@ -208,7 +208,7 @@ def test_clients_steps_rounds_and_seeds_have_moves_of_their_own(engine: str, see
     """All clients hold the same image six times, so that only the moves can make a difference."""
     data = [(images(1).expand(6, *SHAPE), torch.zeros(6, dtype=torch.long))] * 2
     same = Federation.from_clients(data, test=data[0], classes=3)
-    local = LocalTraining(lr=0.1, steps=2, augment="crop-flip")
+    local = LocalTraining(lr=0.1, steps=2, augment="crop-flip", batch_size=None)
 
     def made(seed: int) -> list[Tensor]:
         seen.clear()
@@ -306,7 +306,7 @@ def test_the_memory_of_a_block_includes_what_moving_its_images_takes():
     data, model = federation([20] * 8), seeded(lambda: nn.Sequential(nn.Flatten(), nn.Linear(60, 3)))
     sizes = list[Any]()
     for name in ("none", "crop-flip"):
-        local = LocalTraining(lr=0.1, steps=1, augment=name)
+        local = LocalTraining(lr=0.1, steps=1, augment=name, batch_size=None)
         result = play(name, data=data, model=model, local=local, rounds=1, memory=1e-4)
         sizes.append(result.engine["block_size"])
     assert 1 < sizes[1] < sizes[0] < 8

@@ -109,7 +109,7 @@ def test_the_announced_numbers_of_steps_and_examples_are_the_planned_ones(n, siz
 
 @given(n=sizes, steps=st.integers(1, 5), seed=seeds)
 def test_without_a_batch_size_every_step_sees_all_examples(n: int, steps: int, seed: int):
-    assert rows(LocalTraining(steps=steps), n, seed) == [list(range(n))] * steps
+    assert rows(LocalTraining(steps=steps, batch_size=None), n, seed) == [list(range(n))] * steps
 
 
 @given(n=st.integers(1, 10), size=st.integers(11, 50), seed=seeds)

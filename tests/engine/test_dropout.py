@@ -186,7 +186,7 @@ def test_clients_rounds_and_seeds_have_masks_of_their_own(engine: str):
     """Two clients with the same data, one full-batch step: without dropout they would reach the same model."""
     data = classification([6]).client(0)
     federation = Federation.from_clients([data, data], test=data)
-    options = {"local": LocalTraining(lr=0.1, steps=1), "engine": engine, "rounds": 1}
+    options = {"local": LocalTraining(lr=0.1, steps=1, batch_size=None), "engine": engine, "rounds": 1}
     plain, _ = run(Keeper(), federation, network(), **options)
     torch.testing.assert_close(reached(plain, 0), reached(plain, 1), rtol=0, atol=1e-15)
     dropped, _ = run(Keeper(), federation, network(dropout=0.5), **options)
@@ -194,7 +194,7 @@ def test_clients_rounds_and_seeds_have_masks_of_their_own(engine: str):
     assert (reached(dropped, 0) - reached(dropped, 1)).norm() > 1e-3
     assert (reached(dropped, 0) - reached(other, 0)).norm() > 1e-3
     # a learning rate too small to move: the gradient of round 2 differs from that of round 1 by its mask only
-    tiny = LocalTraining(lr=1e-9, steps=1)
+    tiny = LocalTraining(lr=1e-9, steps=1, batch_size=None)
     _, records = run("fedavg", federation, network(dropout=0.5), local=tiny, engine=engine, rounds=2)
     steps = [
         (after - before) / 1e-9 for before, after in zip([plain_x(), records[0].x], [r.x for r in records], strict=True)
@@ -209,9 +209,11 @@ def plain_x() -> torch.Tensor:
 def test_every_local_step_has_a_mask_of_its_own():
     data = classification([6]).client(0)
     federation = Federation.from_clients([data], test=data)
-    module, tiny = network(dropout=0.5), LocalTraining(lr=1e-9, steps=2)
+    module, tiny = network(dropout=0.5), LocalTraining(lr=1e-9, steps=2, batch_size=None)
     two, _ = run("fedavg", federation, module, local=tiny, rounds=1, cohort=1)
-    one, _ = run("fedavg", federation, module, local=LocalTraining(lr=1e-9, steps=1), rounds=1, cohort=1)
+    one, _ = run(
+        "fedavg", federation, module, local=LocalTraining(lr=1e-9, steps=1, batch_size=None), rounds=1, cohort=1
+    )
     first, both = (one.x - plain_x()) / 1e-9, (two.x - plain_x()) / 1e-9
     assert (both - 2 * first).norm() > 1e-2
 

@@ -42,7 +42,7 @@ TRAININGS = {
     "epochs with a bootstrapped batch": LocalTraining(lr=0.1, epochs=2, batch_size=3, last_batch="bootstrap"),
     "epochs without the last batch": LocalTraining(lr=0.1, epochs=2, batch_size=3, last_batch="drop"),
     "steps": LocalTraining(lr=0.1, steps=5, batch_size=2),
-    "full batches": LocalTraining(lr=0.1, steps=3),
+    "full batches": LocalTraining(lr=0.1, steps=3, batch_size=None),
     "weight decay": LocalTraining(lr=0.1, steps=5, batch_size=2, weight_decay=0.3),
     "clipping": LocalTraining(lr=0.1, steps=5, batch_size=2, clip_norm=0.2),
     "clipping before weight decay": LocalTraining(lr=0.1, steps=5, batch_size=2, clip_norm=0.2, weight_decay=0.3),
@@ -146,15 +146,16 @@ def test_the_full_gradient_is_clipped_as_a_whole():
 
 
 def test_the_learning_rate_decays_from_the_second_round_on():
-    training = LocalTraining(lr=0.4, lr_decay=0.5)
+    training = LocalTraining(lr=0.4, lr_decay=0.5, epochs=1, batch_size=None)
     assert [training.lr_at(t) for t in (1, 2, 3, 4)] == [0.4, 0.2, 0.1, 0.05]
     result, _ = run("fedavg", regression([3, 4]), linear(), local=training, rounds=4)
     assert result.history["lr"] == [0.4, 0.2, 0.1, 0.05]
 
 
-def test_one_epoch_over_the_full_batch_is_the_default():
-    assert LocalTraining() == LocalTraining(lr=0.1, epochs=1, batch_size=None, last_batch="short")
+def test_five_epochs_of_batches_of_ten_are_the_default():
+    assert LocalTraining() == LocalTraining(lr=0.1, epochs=5, batch_size=10, last_batch="short", momentum=0.0)
     assert LocalTraining(steps=3).epochs is None
+    assert LocalTraining(epochs=2) == LocalTraining(epochs=2, batch_size=10)
     with pytest.raises(FrozenInstanceError):
         LocalTraining().lr = 0.5
 
@@ -203,8 +204,10 @@ def test_fedsgd_takes_its_only_local_training_by_itself_and_refuses_others():
         for i in range(2)
     )
     np.testing.assert_allclose(result.x.numpy(), vector(module).numpy() - mean, rtol=0, atol=1e-13)
-    check_agreement(FedSGD(), LocalTraining(lr=1.0, epochs=1))
-    check_agreement(FedSGD(), LocalTraining(lr=1.0, steps=1, weight_decay=0.1))
-    for wrong in ({"lr": 0.1}, {"steps": 2, "lr": 1.0}, {"batch_size": 4, "lr": 1.0}, {"lr": 1.0, "lr_decay": 0.9}):
+    check_agreement(FedSGD(), LocalTraining(lr=1.0, epochs=1, batch_size=None))
+    check_agreement(FedSGD(), LocalTraining(lr=1.0, steps=1, weight_decay=0.1, batch_size=None))
+    full = {"lr": 1.0, "epochs": 1, "batch_size": None}
+    others = ({"lr": 0.1}, {"epochs": None, "steps": 2}, {"epochs": 5}, {"batch_size": 10}, {"lr_decay": 0.9})
+    for wrong in ({}, *(full | other for other in others)):
         with pytest.raises(InputError, match=r"FedSGD is defined for local.steps=1, local.batch_size=None, local.lr=1"):
             check_agreement(FedSGD(), LocalTraining(**wrong))

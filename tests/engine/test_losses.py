@@ -177,7 +177,7 @@ def test_both_engines_agree_on_sequences_with_short_batches():
 def test_the_reported_training_loss_is_the_weighted_mean_over_clients_of_the_mean_over_steps():
     """One full-batch step a client: the loss at x^0, weighted by examples."""
     federation, module = classification([3, 7]), network()
-    local = LocalTraining(lr=0.1, steps=1)
+    local = LocalTraining(lr=0.1, steps=1, batch_size=None)
     for weighting, weights in (("examples", [3, 7]), ("uniform", [1, 1])):
         result, _ = run("fedavg", federation, module, rounds=1, local=local, weighting=weighting)
         losses = [

@@ -48,7 +48,7 @@ def twins() -> Federation:
 @every_kind
 def test_other_randomness_differs_from_client_to_client(kind: str):
     module = seeded(lambda: Noisy(kind))
-    options = {"local": LocalTraining(lr=0.1, steps=1), "engine": "auto", "rounds": 1}
+    options = {"local": LocalTraining(lr=0.1, steps=1, batch_size=None), "engine": "auto", "rounds": 1}
     quiet, _ = run(Keeper(), twins(), seeded(lambda: Noisy("none")), **options)
     torch.testing.assert_close(reached(quiet, 0), reached(quiet, 1), rtol=0, atol=1e-15)
     noisy, _ = run(Keeper(), twins(), module, **options)
@@ -83,8 +83,12 @@ def test_rounds_and_steps_draw_noise_of_their_own():
     """With a learning rate that moves nothing, gradients differ by their noise only."""
     federation, module = twins(), seeded(lambda: Noisy("rand"))
     x = torch.cat([p.detach().flatten() for p in module.parameters()])
-    _, records = run("fedavg", federation, module, engine="auto", local=LocalTraining(lr=1e-9, steps=1), rounds=2)
-    two, _ = run("fedavg", federation, module, engine="auto", local=LocalTraining(lr=1e-9, steps=2), rounds=1)
+    _, records = run(
+        "fedavg", federation, module, engine="auto", local=LocalTraining(lr=1e-9, steps=1, batch_size=None), rounds=2
+    )
+    two, _ = run(
+        "fedavg", federation, module, engine="auto", local=LocalTraining(lr=1e-9, steps=2, batch_size=None), rounds=1
+    )
     first, second = (records[0].x - x) / 1e-9, (records[1].x - records[0].x) / 1e-9
     assert (first - second).norm() > 1e-3
     assert ((two.x - x) / 1e-9 - 2 * first).norm() > 1e-3

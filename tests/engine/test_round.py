@@ -176,7 +176,7 @@ def test_local_steps_that_blow_up_are_named_as_the_likely_cause(engine: str):
 
 
 def test_clipping_is_not_recommended_to_who_clips_already():
-    local = LocalTraining(lr=0.1, clip_norm=1.0, lr_decay=0.5)
+    local = LocalTraining(lr=0.1, clip_norm=1.0, lr_decay=0.5, epochs=1, batch_size=None)
     with pytest.raises(Diverged) as error:
         run(Poisoned(rounds=(2, 3, 4)), regression(SIZES), linear(), rounds=9, local=local)
     assert "lr=0.05" in str(error.value)
@@ -246,7 +246,10 @@ def test_what_is_reported_of_the_clients_updates_is_worked_out_from_their_models
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_clients_that_move_alike_have_no_drift(engine: str, dtype: torch.dtype):
     """One client alone, then three with the same data: what rounding leaves over is not drift."""
-    federation, options = regression(SIZES), {"local": LocalTraining(lr=0.1, steps=3), "dtype": dtype, "engine": engine}
+    federation, options = (
+        regression(SIZES),
+        {"local": LocalTraining(lr=0.1, steps=3, batch_size=None), "dtype": dtype, "engine": engine},
+    )
     alone, _ = run("fedavg", federation, linear(), rounds=10, cohort=1, **options)
     triplets = Federation.from_clients([federation.client(0)] * 3)
     alike, _ = run("fedavg", triplets, linear(), rounds=10, **options)

@@ -206,7 +206,7 @@ def test_a_fused_recurrent_layer_runs_as_written():
 
 TRAININGS = {
     "plain steps": LocalTraining(lr=0.1, steps=4, batch_size=3),
-    "full batches": LocalTraining(lr=0.1, steps=4),
+    "full batches": LocalTraining(lr=0.1, steps=4, batch_size=None),
     "bootstrapped batches": LocalTraining(lr=0.1, epochs=2, batch_size=8, last_batch="bootstrap"),
     "weight decay without clipping": LocalTraining(lr=0.1, epochs=1, batch_size=8, weight_decay=0.1),
 }

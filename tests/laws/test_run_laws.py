@@ -26,7 +26,7 @@ EQUAL = replace(UNEQUAL, training=(("lr", 0.1), ("steps", 2), ("batch_size", 2))
 BOOTSTRAP = replace(
     UNEQUAL, training=(("lr", 0.1), ("epochs", 1), ("batch_size", 4), ("last_batch", "bootstrap")), rounds=2
 )
-FULL = replace(UNEQUAL, training=(("lr", 0.1), ("steps", 2), ("lr_decay", 0.7)), rounds=2)
+FULL = replace(UNEQUAL, training=(("lr", 0.1), ("steps", 2), ("batch_size", None), ("lr_decay", 0.7)), rounds=2)
 NETWORK = Setting(
     problem="classification",
     training=(

@@ -113,7 +113,7 @@ def test_every_trained_parameter_of_a_large_model_has_a_gradient(name: str):
 @pytest.mark.parametrize("name", ["cnn-emnist", "lstm-ghbm"])
 def test_training_lowers_the_loss(name: str):
     task = SMALL[name]
-    local = LocalTraining(lr=0.1, steps=4)
+    local = LocalTraining(lr=0.1, steps=4, batch_size=None)
     result = driftless.simulate(
         "fedavg", federation(name, task), name, rounds=6, cohort=2, local=local, engine="single", evaluate_every=0
     )

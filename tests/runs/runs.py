@@ -28,8 +28,8 @@ from driftless.runs.run import resume as resume_run
 from driftless.runs.run import start as start_run
 
 SMALL = [
-    "data=digits", "data.clients=20", "model=logistic", "cohort=5", "engine=block", "epochs=1", "batch_size=40",
-    "rounds=8", "checkpoint_every=3",
+    "data=digits", "data.clients=20", "data.partition=iid", "model=logistic", "cohort=5", "engine=block", "epochs=1",
+    "batch_size=40", "rounds=8", "checkpoint_every=3",
 ]  # fmt: skip
 """What most runs of the tests are like: two local steps of five clients a round."""
 DIVERGING = ["batch_size=none", "epochs=1", "weight_decay=1e7", "rounds=14"]
@@ -39,6 +39,8 @@ DIVERGING = ["batch_size=none", "epochs=1", "weight_decay=1e7", "rounds=14"]
 def words(*changes: str) -> list[str]:
     """SMALL with some settings replaced or added; FedSGD's own local training where it is demanded."""
     settings = dict(word.split("=", 1) for word in [*SMALL, *changes])
+    if settings["data"] != "digits" or any(word.startswith("partition=") for word in changes):
+        settings = {key: value for key, value in settings.items() if (key, value) != ("data.partition", "iid")}
     if settings.get("algorithm") == "fedsgd":
         settings = {key: value for key, value in settings.items() if key not in ("epochs", "batch_size")}
     return [f"{key}={value}" for key, value in settings.items()]

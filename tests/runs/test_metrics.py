@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.utils import vector_to_parameters
 
-from driftless import Federation, models
+from driftless import Federation, LocalTraining, models
 from driftless.algorithms import AdaBest, FedAvg
 from driftless.config.build import simulation_of
 from driftless.data.cohorts import Explicit
@@ -103,9 +103,9 @@ def test_clients_that_do_not_move_have_no_direction():
 
 def prepared(federation: Federation, module: Any, cohort: Any, algorithm: Any = None) -> Simulation:
     return prepare(
-        algorithm or FedAvg(), federation, module, rounds=10, cohort=cohort, local=None, loss=None, weighting=None,
-        seed=0, engine=EngineSettings("single"), dtype=torch.float64, evaluate_every=1, server=None,
-        inference=None,
+        algorithm or FedAvg(), federation, module, rounds=10, cohort=cohort,
+        local=LocalTraining(epochs=1, batch_size=None), loss=None, weighting=None, seed=0,
+        engine=EngineSettings("single"), dtype=torch.float64, evaluate_every=1, server=None, inference=None,
     )  # fmt: skip
 
 

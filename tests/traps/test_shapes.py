@@ -34,7 +34,7 @@ def test_the_accuracy_of_a_segmentation_is_the_share_of_its_pixels(loss, engine)
         module,
         rounds=5,
         cohort=3,
-        local=LocalTraining(lr=1.0, epochs=2),
+        local=LocalTraining(lr=1.0, epochs=2, batch_size=None),
         loss=loss,
         engine=engine,
     )

@@ -20,7 +20,7 @@ MEANINGS = {
     ("run.evaluate_every", None): ": auto, every round, of a large model less often",
     ("run.output", None): ": a new folder in runs",
     ("run.label", None): ": the algorithm's name",
-    ("local.batch_size", None): ": all examples of a client",
+    ("local.batch_size", "none"): "all examples of a client",
     ("local.loss", None): ": auto, cross-entropy for labels, half the squared error for numbers",
     ("evaluate.monitor", None): ": auto, the test accuracy, for numbers the test loss",
     ("evaluate.mode", None): ": auto, as is good for evaluate.monitor",

@@ -34,7 +34,10 @@ from driftless.config.user_code import (
     parameters_of,
 )
 from driftless.data import DATASETS, PARTITIONS
+from driftless.data.load import partition_used
+from driftless.data.partition import DEFAULT_OPTIONS, partitions_with
 from driftless.data.partition import SUPPLIED as PARTITION_SUPPLIED
+from driftless.engine.local import DEFAULT_EPOCHS
 from driftless.errors import InputError, check_type, unknown
 
 SECTIONS: dict[str, type[Section]] = {name: type(field.default) for name, field in Config.model_fields.items()}
@@ -100,6 +103,7 @@ def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
     values |= absolute_code(values, None)
     if isinstance(values.get("model.weights"), str):  # so that a run can be resumed from another folder
         values["model.weights"] = str(Path(values["model.weights"]).resolve())
+    read_none(values)
     fill_in_required_training(values, source)
     fill_in_defaults(values, source)
     config = validated(values, source)
@@ -111,7 +115,8 @@ def with_values(resolved: Resolved, values: Values, where: str) -> Resolved:
     before = flat(resolved.config)
     changed = {key: value for key, value in values.items() if key not in before or before[key] != value}
     source = resolved.source | dict.fromkeys(changed, where)
-    return Resolved(validated(before | changed, source), source)
+    kept = {key: value for key, value in before.items() if key not in obsolete(before, changed)}
+    return Resolved(validated(kept | changed, source), source)
 
 
 def fill_in_required_training(values: Values, source: dict[str, str]) -> None:
@@ -135,6 +140,26 @@ def fill_in_defaults(values: Values, source: dict[str, str]) -> None:
             values[key], source[key] = default, "default"
         elif values.get(key) == "none" and not isinstance(default, str):
             values[key] = None  # TOML has no null
+    if partition := partition_of(values):
+        values["data.partition"] = partition
+    if values.get("local.epochs") is None and values.get("local.steps") is None:
+        values["local.epochs"], source["local.epochs"] = DEFAULT_EPOCHS, "default"
+
+
+def read_none(values: Values) -> None:
+    """TOML has no null: "none" is None for a setting that may be None, and no text."""
+    for key in [key for key, value in values.items() if value == "none"]:
+        section, _, name = key.partition(".")
+        field = SECTIONS[section].model_fields.get(name) if section in SECTIONS else None
+        kinds = get_args(field.annotation) if field else ()
+        if NoneType in kinds and str not in kinds:
+            values[key] = None
+
+
+def partition_of(values: Values) -> str | None:
+    """The partition that is named, or the default of the data set."""
+    name, named = values.get("data.name", Data().name), values.get("data.partition")
+    return partition_used(name, named) if name in list(DATASETS) else named
 
 
 def algorithm_name(values: Values) -> str:
@@ -176,7 +201,7 @@ def options_of(section: str, values: Values) -> Values:
     if section == "algorithm":
         return {field.name: field.default for field in fields(algorithm_class_of(values))}  # pyright: ignore[reportArgumentType]
     if section == "data":
-        name, partition = values.get("data.name", Data().name), values.get("data.partition")
+        name, partition = values.get("data.name", Data().name), partition_of(values)
         check_type("data.name", name, str, "the name of a data set", "see driftless list datasets")
         check_type("data.partition", partition, str | None, "the name of a partition", "see driftless list partitions")
         if is_only_text(name) or is_only_text(partition):
@@ -188,7 +213,8 @@ def options_of(section: str, values: Values) -> Values:
         of_partition = (
             own_options("data.partition", partition) if own else known("partition", partition, PARTITIONS).options
         )
-        return defaults_of({**of_data, **of_partition})
+        unnamed = DEFAULT_OPTIONS.get(partition, {}) if values.get("data.partition") is None else {}
+        return defaults_of({**of_data, **of_partition}) | unnamed
     if section == "model":
         name = values.get("model.name", Model().name)
         if is_only_text(name):
@@ -240,9 +266,9 @@ def obsolete(values: Values, layer: Values) -> list[str]:
     if replaced("data.name", Data().name):
         kept = {f"data.{name}" for name in Data.model_fields} - {"data.partition"}
         gone += [key for key in values if key.startswith("data.") and key not in kept]
-    elif replaced("data.partition", None) and values.get("data.partition") in list(PARTITIONS):
+    elif (before := partition_of(values)) != partition_of({**values, **layer}) and before in list(PARTITIONS):
         kept = options_of("data", {**values, **layer})
-        old = PARTITIONS[values["data.partition"]].options
+        old = PARTITIONS[before].options
         gone += [f"data.{name}" for name in old if f"data.{name}" in values and name not in kept]
     if replaced("model.name", Model().name):
         gone += [key for key in values if key.startswith("model.") and key != "model.name"]
@@ -355,6 +381,7 @@ def full_key(key: str, settings: Values) -> str:
     if homes:
         return f"{homes[0]}.{key}"
     refuse_other_name(key, key)
+    refuse_option_of_partition(key, key, settings)
     every = {name for s in SECTIONS for name in known_keys(s, settings)} - {"name", "kind"}
     raise unknown("key", key, every | set(MAIN_KEY))
 
@@ -383,6 +410,15 @@ def refuse_other_name(key: str, name: str) -> None:
         raise InputError(f"unknown key '{key}'; here it is called {OTHER_NAMES[name]}.")
 
 
+def refuse_option_of_partition(key: str, name: str, settings: Values) -> None:
+    """`alpha=0.1` where the partition is iid, or as an option of an algorithm that has none."""
+    partition, having = partition_of(settings), partitions_with(name)
+    if having and partition in list(PARTITIONS):
+        instead = "." if partition in having else f", and the partition is {partition}; set data.partition={having[0]}."
+        options = " or ".join(f"data.partition={each}" for each in having)
+        raise InputError(f"unknown key '{key}'; data.{name} is an option of {options}{instead}")
+
+
 def check_key(section: str, name: str) -> None:
     """Keys of the fixed sections; those of `data` and `algorithm` depend on names and are checked by check_options."""
     allowed = SECTIONS[section].model_fields
@@ -406,6 +442,7 @@ def check_options(values: Values, source: Mapping[str, str]) -> None:
             inside, _, option = key.partition(".")
             if inside == section and option not in allowed:
                 refuse_other_name(key, option)
+                refuse_option_of_partition(key, option, values)
                 error = unknown(f"option of {what} '{name}'", option, allowed - {"name"})
                 raise InputError(f"{error} (It was given by: {source[key]}.)")
 
@@ -446,10 +483,11 @@ def to_toml(resolved: Resolved) -> str:
         for key, where in resolved.source.items():
             if key.startswith(f"{section}."):
                 value, name = values[key], key.partition(".")[2]
-                unset = value is None and defaults.get(key) is None
-                text = f" = {toml_value('none' if value is None else value)}"
-                text = f"# {name}{left_open(key, resolved.config)}" if unset else f"{name}{text}"
-                said = ": ".join(filter(None, [where, meaning(key, value)]))
+                field = SECTIONS[section].model_fields.get(name)
+                unset = value is None and (defaults.get(key) if field is None else field.default) is None
+                written = "none" if value is None else value
+                text = f"# {name}{left_open(key, resolved.config)}" if unset else f"{name} = {toml_value(written)}"
+                said = ": ".join(filter(None, [where, meaning(key, written)]))
                 lines.append(f"{text.ljust(40)}  # {said}")
         lines.append("")
     hashes = code_hashes(own_code(values))

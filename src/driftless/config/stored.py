@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from driftless.config.resolution import CODE, Resolved, flat, own_code, read_toml, resolve
+from driftless.config.resolution import CODE, Resolved, Values, combine, flat, flatten, own_code, read_toml
 from driftless.config.sections import Config, is_experiment
 from driftless.config.user_code import code_hashes, text_only
+from driftless.data import DATASETS
+from driftless.data.load import partition_used
 from driftless.errors import InputError
 
 
 def read_stored(file: Path) -> Resolved:
     """The configuration of a run directory as text: code that it names is not imported, and need not be there."""
     with text_only():
-        return resolve(file, [])
+        return resolve_all(file)
 
 
 def resolve_stored(file: Path, trust: bool = False) -> Resolved:
@@ -23,7 +25,24 @@ def resolve_stored(file: Path, trust: bool = False) -> Resolved:
     changed = changed_code(file)
     if changed and not trust:
         raise InputError(f"{changed}; it is not executed. Put it back, or look at it and resume with --trust.")
-    return resolve(file, [])
+    return resolve_all(file)
+
+
+def resolve_all(file: Path) -> Resolved:
+    given = flatten(file, read_toml(file))
+    return combine([(str(file), earlier_defaults(given) | given)])
+
+
+def earlier_defaults(given: Mapping[str, Any]) -> Values:
+    """What a configuration of a run leaves out that is always written now: it was the default of earlier versions."""
+    data = str(given.get("data.name"))
+    found: Values = {} if "local.batch_size" in given else {"local.batch_size": None}
+    if "local.epochs" not in given and "local.steps" not in given:
+        found["local.epochs"] = 1
+    if "data.partition" not in given and data in DATASETS:
+        used = partition_used(data, None)
+        found["data.partition"] = "iid" if used == "dirichlet" else used
+    return found
 
 
 def changed_code(file: Path) -> str:

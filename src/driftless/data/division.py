@@ -10,7 +10,7 @@ import numpy as np
 
 from driftless.data.array_checks import Ints, as_assignment
 from driftless.data.examples import Examples
-from driftless.data.partition import PARTITIONS, SUPPLIED, Partition, check_options
+from driftless.data.partition import PARTITIONS, SUPPLIED, Partition, check_options, partitions_with
 from driftless.errors import InputError, check_whole, doing, unknown
 from driftless.random import stream
 
@@ -84,6 +84,10 @@ def checked_division(
     name, rule = named_rule(partition)
     for key in options:
         if key not in (allowed := [*rule.options, *other_options]):
+            if having := partitions_with(key):
+                raise InputError(
+                    f"partition '{name}' has no {key}; it is an option of partition {' or '.join(having)}."
+                )
             raise unknown(f"option of {data} / partition '{name}'", key, [*allowed, "clients", *RESERVED])
     chosen = {key: options.get(key, parameter.default) for key, parameter in rule.options.items()}
     for key, value in chosen.items():

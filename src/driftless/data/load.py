@@ -16,7 +16,7 @@ from driftless.data.federation import Federation
 from driftless.data.held_out import check_share, held_out_number, hold_out, keep_for_test
 from driftless.data.inputs import select
 from driftless.data.memory import fitting
-from driftless.data.partition import PARTITIONS
+from driftless.data.partition import DEFAULT_OPTIONS, PARTITIONS
 from driftless.data.read_dataset import Roles, read_examples
 from driftless.errors import LARGEST_SEED, InputError, check_type, check_whole, unknown
 
@@ -35,10 +35,10 @@ def load(
 ) -> Federation:
     """The data set `name`, divided among `clients` by `partition`; `validation` clients of these are held out.
 
-    By default 100 clients and "iid", or one client per user ("natural") where the data have users. `partition` may be
-    a function (docs/data.md). `client_test` is the share of every client's examples that is kept for its own test. The
-    further options are those of the data set and of the partition: `driftless list datasets` and `driftless list
-    partitions`.
+    By default 100 clients and "dirichlet" with alpha=0.1, or one client per user ("natural") where the data have users.
+    `partition` may be a function (docs/data.md). `client_test` is the share of every client's examples that is kept for
+    its own test. The further options are those of the data set and of the partition: `driftless list datasets` and
+    `driftless list partitions`.
     """
     check_type("data", name, str, "the name of a data set", "see driftless list datasets")
     if name not in DATASETS:
@@ -62,8 +62,10 @@ def load(
             federation = source.load(seed=seed, **number, **options)
         assert isinstance(federation, Federation)
     else:
-        partition = partition or partition_used(name, None)
-        assert partition is not None
+        if partition is None:
+            partition = partition_used(name, None)
+            assert partition is not None
+            options = {**DEFAULT_OPTIONS.get(partition, {}), **options}
         division = checked_division(
             partition, clients, options, data=f"data set '{name}'", provides=source.provides, remedy=_other_data_sets,
             other_options=source.options,
@@ -102,9 +104,11 @@ def as_federation(
         data = read_examples(data, Roles())
     provides = [need for need, value in (("users", data.users), ("coarse", data.coarse)) if value is not None]
     labels = data.targets.dim() == 1 and not data.targets.is_floating_point()
-    default = "natural" if "users" in provides else "dirichlet" if labels else "iid"
+    if partition is None:
+        partition = "natural" if "users" in provides else "dirichlet" if labels else "iid"
+        options = {**DEFAULT_OPTIONS.get(partition, {}), **options}
     division = checked_division(
-        partition or default, clients, options, data=f"'{name}'", provides=provides,
+        partition, clients, options, data=f"'{name}'", provides=provides,
         remedy=lambda need: f"return driftless.Examples(..., {need}=...)",
     )  # fmt: skip
     if division.clients is not None:
@@ -117,7 +121,7 @@ def partition_used(name: str, partition: str | None) -> str | None:
     source = DATASETS[name]
     if partition is not None or source.has_clients:
         return partition
-    return "natural" if "users" in source.provides else "iid"
+    return "natural" if "users" in source.provides else "dirichlet"
 
 
 def clients_used(name: str, partition: str | None) -> int | None:

@@ -317,3 +317,9 @@ PARTITIONS: dict[str, Partition] = {
     ),
     "natural": Partition(natural, "one client per user of the data set"),
 }
+DEFAULT_OPTIONS: dict[str, dict[str, object]] = {"dirichlet": {"alpha": 0.1}}
+"""Of a partition that is the default of a data set and was not named."""
+
+
+def partitions_with(option: str) -> list[str]:
+    return [name for name, partition in PARTITIONS.items() if option in partition.options]

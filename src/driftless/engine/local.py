@@ -21,11 +21,13 @@ from driftless.engine.losses import Loss, correct, weighted
 from driftless.errors import InputError, check_choice, check_range, check_whole, unknown
 
 LAST_BATCH = ("short", "bootstrap", "drop")
+DEFAULT_EPOCHS = 5
+"""Where neither epochs nor steps are given."""
 
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """What a client does in a round: `epochs` over its examples, or exactly `steps` minibatches.
+    """What a client does in a round: `epochs` over its examples (default 5), or exactly `steps` minibatches.
 
     `batch_size=None` is the full local batch. `last_batch` decides what happens when the batch size does not divide the
     client's examples: "short" takes the remainder as it is, "bootstrap" fills it by drawing again from the client's own
@@ -45,7 +47,7 @@ class LocalTraining:
     lr: LearningRate = field(default=0.1, hash=False)  # a list would be hashed anew for each client
     epochs: int | None = None
     steps: int | None = None
-    batch_size: int | None = None
+    batch_size: int | None = 10
     last_batch: str = "short"
     weight_decay: float = 0.0
     clip_norm: float | None = None
@@ -60,7 +62,7 @@ class LocalTraining:
                 "give one: epochs for passes over the local data, steps for an exact number of minibatches."
             )
         if self.epochs is None and self.steps is None:
-            object.__setattr__(self, "epochs", 1)
+            object.__setattr__(self, "epochs", DEFAULT_EPOCHS)
         for name in ("epochs", "steps", "batch_size"):
             check_whole(f"local.{name}", getattr(self, name), 1, other=None)
         object.__setattr__(self, "lr", local_lr.checked(self.lr))

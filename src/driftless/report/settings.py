@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from driftless.algorithms import ALGORITHMS
-from driftless.config.resolution import CODE, SECTIONS, flat, read_toml
+from driftless.config.resolution import CODE, SECTIONS, flat, read_none, read_toml
 from driftless.config.sections import Config, is_experiment
+from driftless.config.stored import earlier_defaults
 from driftless.data import DATASETS, PARTITIONS
 from driftless.errors import InputError
 from driftless.report.metrics import short
@@ -43,11 +44,13 @@ def read_settings(folder: Path) -> Settings:
 
     The defaults of a user's own algorithm are not known without its code, so its hyper-parameters all stay.
     """
-    settings = flat(Config())
+    given: Settings = {}
     for section, table in read_toml(folder / CONFIG).items():
         if not isinstance(table, dict):
             raise InputError(f"'{section}' of {folder / CONFIG} must be a table; put the file back.")
-        settings |= {f"{section}.{name}": value for name, value in table.items() if section != CODE}
+        given |= {f"{section}.{name}": value for name, value in table.items() if section != CODE}
+    read_none(given)
+    settings = flat(Config()) | earlier_defaults(given) | given
     for key, kinds in NEEDED.items():
         if not isinstance(settings[key], kinds):
             raise InputError(f"{key} of {folder / CONFIG} cannot be {settings[key]!r}; put the file back.")
