@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from driftless.data.federation import Federation, hold_out
+from driftless.data.federation import Federation
+from driftless.data.held_out import hold_out
 from driftless.errors import InputError
 
 
