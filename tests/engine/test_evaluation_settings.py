@@ -7,8 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from driftless import EvaluationSettings, Federation, InputError
+from driftless import EngineSettings, EvaluationSettings, Federation, InputError
+from driftless.algorithms import FedAvg
 from driftless.engine.evaluation_settings import Monitor, with_fewer_test_examples
+from driftless.simulate import prepare
 from engine.problems import classification, linear, network, regression, run
 from engine.test_metrics import own_tests
 
@@ -34,11 +36,7 @@ def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any], messag
 
 
 def monitor(federation: Federation, module: torch.nn.Module, **settings: Any) -> Monitor | None:
-    from driftless.algorithms import FedAvg
-    from driftless.engine.settings import EngineSettings
-    from driftless.simulate import prepare
-
-    simulation, _ = prepare(
+    simulation = prepare(
         FedAvg(), federation, module, rounds=1, cohort=1, local=None, loss=None, weighting=None, seed=0,
         engine=EngineSettings("single"), dtype=torch.float64, evaluate_every=1, server=None, inference=None,
         evaluation=EvaluationSettings(**settings),
@@ -147,3 +145,32 @@ def test_the_time_of_evaluation_is_recorded_apart_from_the_rounds():
     result, _ = run("fedavg", regression([9, 7]), linear(), rounds=4, evaluate_every=2)
     assert len(result.history["evaluation_seconds"]) == 2
     assert all(math.isfinite(seconds) and seconds > 0 for seconds in result.history["evaluation_seconds"])
+
+
+class Sum(torch.nn.Module):
+    """Of two inputs that are given by their names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = network()
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        return self.head(left + right)
+
+
+@pytest.mark.parametrize("engine", ["single", "block"])
+def test_inputs_that_are_several_tensors_are_judged_like_one(engine: str):
+    one = own_tests().to(torch.float64)
+
+    def halved(pair: tuple[Tensor, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
+        return {"left": pair[0] / 2, "right": pair[0] / 2}, pair[1]
+
+    tests = [halved(one.client_test.client(i)) if i != 3 else None for i in range(5)]
+    several = Federation.from_clients(
+        [halved(one.client(i)) for i in range(5)], test=halved(one.test), classes=3, client_test=tests
+    )
+    settings = EvaluationSettings("f1", finetune_steps=3, max_examples=20)
+    expected, _ = run("fedavg", one, network(), evaluation=settings, engine=engine)
+    found, _ = run("fedavg", several, Sum(), evaluation=settings, engine=engine)
+    for name in ("test_f1", "test_loss", "personal_accuracy", "client_accuracy", "test_f1_p50"):
+        assert found.history[name] == expected.history[name]

@@ -209,7 +209,7 @@ def test_the_table_of_a_run_shows_what_it_is_judged_by_and_the_time_of_evaluatio
     shown = command(monkeypatch, capsys, *words)
     assert shown.code == 0, shown.err
     assert "test f1" in shown.out
-    assert "to evaluate" in shown.out
+    assert "evaluated in" in shown.out
 
 
 def test_the_metrics_that_have_names_are_listed(monkeypatch, capsys):
