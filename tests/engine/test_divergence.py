@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from driftless import LocalTraining, load, simulate
 from driftless.engine.divergence import FACTOR, grown_loss
 
-LOCAL = LocalTraining(lr=0.1)
+LOCAL = LocalTraining(lr=0.1, epochs=1, batch_size=None)
 
 
 def rows_of(train: list[float | None], test: list[float | None] | None = None) -> list[dict[str, Any]]:
@@ -29,7 +29,7 @@ def test_a_training_loss_that_ends_a_thousand_times_as_high_is_named_with_its_ro
         "diverged: the training loss rose from 0.5 (round 2) to 1e+22 (round 3). "
         "Try a smaller local.lr, or local.clip_norm=10."
     )
-    clipped = LocalTraining(lr=0.1, clip_norm=1.0)
+    clipped = LocalTraining(lr=0.1, epochs=1, batch_size=None, clip_norm=1.0)
     assert str(grown_loss(rows_of([2.3, 1e22]), clipped, evaluated=False)).endswith("Try a smaller local.lr.")
 
 
@@ -67,13 +67,13 @@ def test_the_rule_is_a_thousand_times_the_lowest_and_at_least_one(losses: list[f
 
 def test_simulate_says_it_in_an_event_and_returns_the_result():
     federation = load("digits", clients=10)
-    grows = LocalTraining(lr=0.1, weight_decay=1e7)
+    grows = LocalTraining(lr=0.1, epochs=1, batch_size=None, weight_decay=1e7)
     result = simulate("fedavg", federation, "logistic", rounds=5, cohort=5, local=grows)
     assert math.isfinite(result.history[-1]["train_loss"])
     assert result.events[-1].round == 5
     assert "the training loss rose from" in result.events[-1].what
     assert "the training loss rose from" in str(result)
-    good = simulate("fedavg", federation, "logistic", rounds=5, cohort=5, local=LocalTraining(lr=0.1))
+    good = simulate("fedavg", federation, "logistic", rounds=5, cohort=5, local=LocalTraining(lr=0.1, epochs=1, batch_size=None))
     assert good.events == []
     part = simulate("fedavg", federation, "logistic", rounds=2, cohort=5, local=grows)
     rest = simulate("fedavg", federation, "logistic", rounds=5, cohort=5, local=grows, state=part.state)
