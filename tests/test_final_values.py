@@ -37,7 +37,9 @@ def test_a_table_fits_eighty_columns_whatever_the_values():
 
 def test_a_result_prints_as_that_table_and_has_a_short_repr():
     federation = load("digits", clients=10)
-    result = simulate("scaffold", federation, "logistic", rounds=2, cohort=2, local=LocalTraining(lr=0.1, epochs=1, batch_size=None))
+    result = simulate(
+        "scaffold", federation, "logistic", rounds=2, cohort=2, local=LocalTraining(lr=0.1, epochs=1, batch_size=None)
+    )
     assert str(result) == final_text("scaffold", list(result.history))
     assert repr(result).startswith("Result(scaffold: 2 rounds in ")
     assert "\n" not in repr(result)

@@ -74,7 +74,15 @@ def test_a_title_is_shortened_to_its_columns(title: str):
 
 def small_run(**options: object) -> object:
     federation = load("digits", clients=10)
-    return simulate("fedavg", federation, "logistic", rounds=3, cohort=2, local=LocalTraining(lr=0.1, epochs=1, batch_size=None), **options)
+    return simulate(
+        "fedavg",
+        federation,
+        "logistic",
+        rounds=3,
+        cohort=2,
+        local=LocalTraining(lr=0.1, epochs=1, batch_size=None),
+        **options,
+    )
 
 
 def test_where_no_terminal_is_there_is_no_bar(capsys: pytest.CaptureFixture[str]):

@@ -73,7 +73,9 @@ def test_simulate_says_it_in_an_event_and_returns_the_result():
     assert result.events[-1].round == 5
     assert "the training loss rose from" in result.events[-1].what
     assert "the training loss rose from" in str(result)
-    good = simulate("fedavg", federation, "logistic", rounds=5, cohort=5, local=LocalTraining(lr=0.1, epochs=1, batch_size=None))
+    good = simulate(
+        "fedavg", federation, "logistic", rounds=5, cohort=5, local=LocalTraining(lr=0.1, epochs=1, batch_size=None)
+    )
     assert good.events == []
     part = simulate("fedavg", federation, "logistic", rounds=2, cohort=5, local=grows)
     rest = simulate("fedavg", federation, "logistic", rounds=5, cohort=5, local=grows, state=part.state)
