@@ -86,6 +86,7 @@ def test_an_unknown_command_or_option_is_one_message(driftless: Command, argumen
         (["lr=-1"], "local.lr"),
         (["lr=[0.1,0]"], "local.lr of round 2"),
         (["lr=[]"], "local.lr is an empty list"),
+        (["lr=fast"], "local.lr is 'fast'; give a number, a list with one for each round, or FILE.py:FUNCTION"),
         (["lr=nan"], "local.lr"),
         (["lr=inf"], "local.lr"),
         (["lr_decay=2"], "local.lr_decay"),

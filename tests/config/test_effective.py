@@ -46,7 +46,11 @@ def test_nothing_is_none(data: str):
         (["seed=7"], "data.seed", " = 7"),
         (["steps=3"], "local.epochs", ": not used"),
         ([], "local.steps", ": not used"),
-        (["batch_size=none"], "local.batch_size", ": all examples of a client"),
+        (["batch_size=none"], "local.batch_size", ' = "none"'),
+        (["data=digits"], "data.partition", ' = "dirichlet"'),
+        ([], "data.alpha", " = 0.1"),
+        ([], "local.epochs", " = 5"),
+        ([], "local.batch_size", " = 10"),
         (["algorithm=adabest"], "server.weighting", ' = "uniform"'),
         (["algorithm=fedavg"], "server.weighting", ' = "examples"'),
         (["algorithm=fedavg"], "server.inference", ' = "cloud"'),
@@ -73,6 +77,7 @@ def test_auto_is_explained():
     text = to_toml(resolve(None, []))
     assert "# default: in blocks or one by one, decided by the model" in text
     assert "# default: one process per core if a round has enough work" in text
+    assert "# command line: all examples of a client" in to_toml(resolve(None, ["batch_size=none"]))
 
 
 def test_an_algorithm_whose_file_must_not_be_read_has_its_own_weighting(tmp_path: Path):

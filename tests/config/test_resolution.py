@@ -369,7 +369,7 @@ def test_the_names_of_other_simulators_are_hints_only(tmp_path: Path, other: str
         ("rounds=", "run.rounds must be a whole number, got ''"),
         ("rounds=none", "run.rounds must be a whole number, got None"),
         ("rounds=[5]", "run.rounds must be a whole number, got [5]"),
-        ("lr=fast", "local.lr must be a number or a list of numbers, got 'fast'"),
+        ("lr=[[1]]", "local.lr must be a number or a list of numbers or a text, got [[1]]"),
         ("clients=many", "data.clients must be a whole number or none, got 'many'"),
         ("cohort=[1, 2]", "run.cohort must be a whole number or a number or a text or lists of client numbers"),
         ("cohort=[['a']]", "run.cohort must be"),

@@ -17,8 +17,8 @@ from driftless.errors import InputError
 
 DOCS = Path(__file__).parents[2] / "docs"
 DERIVED = {"local": LocalTraining, "server": ServerSchedule, "engine": type(build.engine_of(resolve(None, []).config))}
-IN_A_FILE = {"lr": float | list[float]}
-"""A function of the round cannot be written into a file."""
+IN_A_FILE = {"lr": float | list[float] | str}
+"""A function of the round is FILE.py:NAME there."""
 
 
 @pytest.mark.parametrize("section", DERIVED)
