@@ -124,6 +124,24 @@ def test_what_a_script_prints_into_a_file_stays_there(tmp_path: Path):
     assert (tmp_path / "log").read_text() == "mine\n" * 40
 
 
+ON_DISK = """
+import driftless
+
+federation = driftless.load("digits", clients=10)
+settings = dict(rounds=4, cohort=2, progress=True)
+driftless.run("fedavg", federation, "logistic", output="one", **settings)
+driftless.compare(["fedavg", "fedprox"], federation, "logistic", output="several", seeds=1, jobs=1, **settings)
+"""
+
+
+def test_runs_and_comparisons_of_a_script_show_a_bar_too(tmp_path: Path):
+    (tmp_path / "script.py").write_text(ON_DISK)
+    ended = in_a_terminal("script.py", cwd=tmp_path)
+    assert ended.code == 0
+    assert re.search(r"fedavg .* 4/4 rounds test accuracy 0\.\d+", ended.text)
+    assert re.search(r"2 runs .* 8/8 rounds", ended.text)
+
+
 NOTEBOOK = """
 import driftless
 

@@ -73,8 +73,9 @@ def test_what_is_shown_is_what_the_run_does(words: list[str]):
         assert shown["local.epochs"] == f" = {simulation.training.epochs}"
 
 
-def test_auto_is_explained():
-    text = to_toml(resolve(None, []))
+def test_auto_and_none_are_explained():
+    text = to_toml(resolve(None, ["batch_size=none"]))
+    assert "# command line: all examples of a client" in text
     assert "# default: in blocks or one by one, decided by the model" in text
     assert "# default: one process per core if a round has enough work" in text
     assert "# command line: all examples of a client" in to_toml(resolve(None, ["batch_size=none"]))
