@@ -53,7 +53,7 @@ target = 0.8
 [compare.settings]
 fedavg = { lr = 0.5, "run.rounds" = 7 }
 fedadam = { server_lr = 0.02, local = { lr = 0.6 } }
-fedcm = { alpha = 0.4 }
+fedcm = { "algorithm.alpha" = 0.4 }
 """
 
 

@@ -16,6 +16,10 @@ from runs.runs import small, words
 SETTINGS = [*(word for word in words("partition=dirichlet") if not word.startswith("cohort=")), "seeds=2"]
 
 
+def without(*keys: str) -> list[str]:
+    return [word for word in words() if word.partition("=")[0] not in keys]
+
+
 def values_by_folder(comparison: Any, *keys: str) -> dict[str, tuple[Any, ...]]:
     def value(config: Any, key: str) -> Any:
         section, _, name = key.partition(".")
@@ -59,17 +63,16 @@ def test_a_file_has_the_sweep_as_a_table(tmp_path: Path, text: str, keys: tuple[
 
 
 def test_names_need_no_quotes_and_none_is_a_value():
-    settings = [word for word in words() if not word.startswith("model=")]
-    given = [*settings, "seeds=1", "sweep.model=[logistic,mlp]", "sweep.partition=[none, iid]"]
-    found = values_by_folder(plan(["fedavg"], None, given), "model.name", "data.partition")
+    given = [*without("model", "batch_size"), "seeds=1", "sweep.model=[logistic,mlp]", "sweep.batch_size=[none, 10]"]
+    found = values_by_folder(plan(["fedavg"], None, given), "model.name", "local.batch_size")
     assert found == {
-        f"model={model},partition={partition}/fedavg/seed-0": (model, None if partition == "none" else partition)
-        for model in ("logistic", "mlp") for partition in ("none", "iid")
+        f"model={model},batch_size={size}/fedavg/seed-0": (model, None if size == "none" else size)
+        for model in ("logistic", "mlp") for size in ("none", 10)
     }  # fmt: skip
 
 
 def test_a_swept_partition_brings_its_own_options():
-    given = [*words(), "seeds=1", "sweep.data.partition=[iid,dirichlet]"]
+    given = [*without("data.partition"), "seeds=1", "sweep.data.partition=[iid,dirichlet]"]
     assert "fedavg with partition=dirichlet: " in error_of(["fedavg"], None, given)
     given = [*words("partition=dirichlet", "data.alpha=1"), "seeds=1", "sweep.data.sizes=[balanced,lognormal]"]
     found = values_by_folder(plan(["fedavg"], None, given), "data.sizes")
@@ -114,8 +117,7 @@ def test_a_short_key_that_means_different_settings_is_refused():
     ],
 )
 def test_a_mistake_is_found_before_the_first_run_and_says_in_which_cell(overrides: list[str], said: str):
-    settings = [word for word in words() if word.partition("=")[0] not in ("cohort", "epochs", "model")]
-    assert said in error_of(["fedavg"], None, [*settings, *overrides])
+    assert said in error_of(["fedavg"], None, [*without("cohort", "epochs", "model"), *overrides])
 
 
 def test_a_key_of_a_variant_cannot_be_swept_too(tmp_path):
