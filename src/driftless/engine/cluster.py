@@ -25,6 +25,7 @@ from driftless.data.cohorts import Schedule
 from driftless.engine.clients import ClientStore
 from driftless.engine.evaluate import BatchResult, Evaluated, Evaluation, evaluate_batches, evaluated
 from driftless.engine.minibatches import Block
+from driftless.engine.packing import packed, room_for, unpacked
 from driftless.engine.processes import Group, Processes
 from driftless.engine.round import (
     GradientSum,
@@ -221,32 +222,6 @@ def assignment(blocks: list[Block], ranks: int) -> list[int]:
         result[i] = min(range(ranks), key=lambda rank: (load[rank], rank))
         load[result[i]] += steps[i]
     return result
-
-
-def packed(tree: Tree) -> list[Tensor]:
-    """The leaves of a tree as one vector a dtype: few messages."""
-    return [torch.cat([leaf.flatten() for leaf in group]) for group in by_dtype(leaves(tree))]
-
-
-def room_for(like: Tree) -> list[Tensor]:
-    return [torch.empty(sum(leaf.numel() for leaf in group), dtype=group[0].dtype) for group in by_dtype(leaves(like))]
-
-
-def unpacked(vectors: list[Tensor], like: Tree) -> Tree:
-    groups = by_dtype(leaves(like))
-    parts = {
-        id(leaf): part.view(leaf.shape)
-        for vector, group in zip(vectors, groups, strict=True)
-        for leaf, part in zip(group, vector.split([leaf.numel() for leaf in group]), strict=True)
-    }
-    return map_leaves(lambda leaf: parts[id(leaf)], like)
-
-
-def by_dtype(values: list[Tensor]) -> list[list[Tensor]]:
-    groups: dict[torch.dtype, list[Tensor]] = {}
-    for value in values:
-        groups.setdefault(value.dtype, []).append(value)
-    return list(groups.values())
 
 
 class DistributedStore(ClientStore):
