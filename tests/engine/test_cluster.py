@@ -25,8 +25,9 @@ from driftless import AdaptiveClipping, Federation, InputError, LocalTraining, R
 from driftless.algorithms import FedAvg, Scaffold
 from driftless.engine import processes
 from driftless.engine.clients import ClientStore
-from driftless.engine.cluster import DistributedStore, assignment, packed, room_for, unpacked
+from driftless.engine.cluster import DistributedStore, assignment
 from driftless.engine.minibatches import Block
+from driftless.engine.packing import packed, room_for, unpacked
 from driftless.engine.tree import leaves, named_leaves
 from engine.own import Keeper, Poisoned, Probe, reached
 from engine.problems import classification, linear, network, regression, run
