@@ -11,6 +11,7 @@ import pytest
 
 from driftless import AdaptiveClipping, LocalTraining, ServerSchedule
 from driftless.config import build, resolution
+from driftless.config.build import federation_of
 from driftless.config.resolution import SECTIONS, resolve
 from driftless.config.sections import Section
 from driftless.errors import InputError
@@ -74,3 +75,12 @@ def test_every_setting_is_in_the_documentation():
     named = {word for code in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"\w+", code)}
     missing = [f"{part}.{key}" for part, model in SECTIONS.items() for key in model.model_fields if key not in named]
     assert not missing, f"name these in docs/experiments.md or docs/speed.md: {missing}"
+
+
+def test_a_share_of_the_clients_examples_is_kept_for_their_test():
+    federation = federation_of(resolve(None, ["data.client_test=0.25", "data.clients=10"]).config)
+    assert federation.client_test is not None
+    assert federation.client_test.sizes.sum() / (federation.client_test.sizes.sum() + federation.sizes.sum()) < 0.3
+    assert federation_of(resolve(None, []).config).client_test is None
+    with pytest.raises(InputError, match="client_test, the share"):
+        federation_of(resolve(None, ["data.client_test=1"]).config)

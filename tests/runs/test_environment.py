@@ -114,3 +114,10 @@ def test_the_summary_of_a_large_federation_stays_small():
 def test_regression_has_no_labels():
     summary = federation_summary(Federation.from_clients([(torch.ones(3, 2), torch.ones(3, 1))] * 2))
     assert (summary["labels"], summary["classes"], summary["sizes"]) == (None, None, [3, 3])
+
+
+def test_several_inputs_are_summarised_by_their_names():
+    several = {"ids": torch.ones(3, 2).long(), "mask": torch.ones(3)}
+    summary = federation_summary(Federation.from_clients([(several, [0, 1, 1])] * 2))
+    assert (summary["examples"], summary["input_shape"]) == (6, {"ids": [2], "mask": []})
+    assert summary["labels"] == [[1, 2], [1, 2]]
