@@ -21,6 +21,7 @@ from rich.console import Console
 from driftless.algorithms import ALGORITHMS
 from driftless.config import build
 from driftless.config.resolution import resolve
+from driftless.config.stored import different_settings
 from driftless.errors import InputError
 from driftless.report.search_plot import draw_parameter, write_search_plot
 from driftless.runs.directory import StoredRun, find_runs
@@ -255,9 +256,9 @@ def test_the_engine_does_not_make_another_search_but_its_precision_does():
     here = search_plan.identity(tune.plan(None, tiny(LR, "engine=auto")))
     there = {**here, "engine.kind": "single", "engine.threads": 1, "engine.compile": "off", "engine.block_size": 1}
     del there["local.augment"]
-    assert search_plan.differences(there, here) == []
-    assert search_plan.differences({**there, "engine.dtype": "float64"}, here) == ["engine.dtype"]
-    assert search_plan.differences({**there, "local.lr_decay": 0.9}, here) == ["local.lr_decay"]
+    assert different_settings(there, here) == []
+    assert different_settings({**there, "engine.dtype": "float64"}, here) == ["engine.dtype"]
+    assert different_settings({**there, "local.lr_decay": 0.9}, here) == ["local.lr_decay"]
 
 
 def test_ctrl_c_leaves_a_search_that_goes_on_where_it_was(tmp_path: Path):

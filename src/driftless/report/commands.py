@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Sequence
 
 from driftless.compare import is_name, value_text
-from driftless.config.resolution import flat
+from driftless.config.resolution import combine, flat
 from driftless.config.sections import Config, is_experiment
+from driftless.data import DATASETS
 from driftless.report.curves import Curve, Run
 from driftless.report.overview import are_consecutive
 from driftless.report.settings import ALGORITHM, LABEL, Settings, differences
@@ -58,6 +59,11 @@ def run_command(run: Run) -> str:
 
 def overrides(settings: Settings) -> list[str]:
     """`key=value` for everything that is not the default."""
-    default = flat(Config())
+    default = defaults_with(settings["data.name"])
     ours = {key: value for key, value in settings.items() if is_experiment(key) and value != default.get(key)}
     return [f"{key}={value_text(value)}" for key, value in ours.items()]
+
+
+def defaults_with(data: str) -> Settings:
+    """Also those that depend on the data set, such as its partition."""
+    return flat(combine([("", {"data.name": data})]).config if data in DATASETS else Config())

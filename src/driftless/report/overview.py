@@ -47,7 +47,7 @@ def describe(settings: Settings) -> dict[str, dict[str, str]]:
     get = settings.get
     data = {"data set": str(get("data.name"))}
     data |= {"clients": f"{get('data.clients')} clients"} if get("data.clients") else {}
-    known = ("data.name", "data.clients", "data.partition", "data.validation")
+    known = ("data.name", "data.clients", "data.partition", "data.validation", "data.client_test")
     options = {k[5:]: f"{k[5:]} = {short(v)}" for k, v in settings.items() if k.startswith("data.") and k not in known}
     return {
         "Data": data,

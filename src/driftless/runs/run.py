@@ -121,13 +121,13 @@ def resume(
         config = with_workers(resolve_stored(directory / CONFIG, trust).config, workers)
         used = without_weights(directory, config)
         simulation = simulation_of(used)
-        check_same(directory, simulation, without=() if used == config else ("x0",))
         simulation = replace(simulation, notices=simulation.notices + changed)
-        announce(describe(config, simulation))
         session = Session(directory, config, simulation, tuple(callbacks))
+        loaded = session.checkpoints.load(simulation.init())
+        check_same(directory, simulation, without=() if used == config else ("x0",))
+        announce(describe(config, simulation))
         for difference in changed:
             warn(difference)
-        loaded = session.checkpoints.load(simulation.init())
         if loaded is None:
             return session.run(simulation.init(), {})
         for problem in loaded.damaged:
