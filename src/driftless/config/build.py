@@ -197,8 +197,8 @@ def evaluation_settings_of(config: Config) -> EvaluationSettings:
     }
     if len(found) < len(names):
         raise InputError(f"evaluate.metrics names a metric twice in {', '.join(names)}; name each once.")
-    own = {field.name: getattr(config.evaluate, field.name) for field in fields(EvaluationSettings)}
-    return EvaluationSettings(**own | {"metrics": found or None})
+    own: dict[str, Any] = {field.name: getattr(config.evaluate, field.name) for field in fields(EvaluationSettings)}
+    return EvaluationSettings(**{**own, "metrics": found or None})
 
 
 def engine_of(config: Config) -> EngineSettings:

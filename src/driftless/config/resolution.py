@@ -181,7 +181,7 @@ def absolute_code(values: Values, beside: Path | None) -> Values:
 def own_code(values: Values) -> list[str]:
     """The names in a configuration that stand for code of the user."""
     named = [values.get(key) for key in CODE_KEYS]
-    return [name for each in named for name in (each if isinstance(each, list) else [each]) if is_own(name)]
+    return [str(name) for each in named for name in (each if isinstance(each, list) else [each]) if is_own(name)]
 
 
 def option_defaults(values: Values) -> Values:
