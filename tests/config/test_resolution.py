@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from driftless import ALGORITHMS, LocalTraining, ServerSchedule, load, simulate
 from driftless.config import build
-from driftless.config.resolution import SECTIONS, Resolved, combine, flat, resolve, to_toml, with_values
+from driftless.config.options import SECTIONS
+from driftless.config.resolution import Resolved, combine, flat, resolve, to_toml, with_values
 from driftless.errors import InputError
 from runs.runs import Records, saved, small, start
 

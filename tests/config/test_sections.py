@@ -12,7 +12,8 @@ import pytest
 from driftless import AdaptiveClipping, LocalTraining, ServerSchedule
 from driftless.config import build, resolution
 from driftless.config.build import federation_of
-from driftless.config.resolution import SECTIONS, resolve
+from driftless.config.options import SECTIONS
+from driftless.config.resolution import resolve
 from driftless.config.sections import Section
 from driftless.errors import InputError
 

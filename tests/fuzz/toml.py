@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from driftless import ALGORITHMS
-from driftless.config.resolution import SECTIONS, flat, options_of, resolve, toml_value
+from driftless.config.options import SECTIONS, options_of
+from driftless.config.resolution import flat, resolve, toml_value
 from fuzz.fuzzing import values
 
 Tables = dict[str, dict[str, Any]]

@@ -22,7 +22,8 @@ from driftless.compare.variants import Variant, check_name, contenders, folder_n
 from driftless.config.build import simulation_of
 from driftless.config.command import command_options
 from driftless.config.describe import Description, common_lines, describe
-from driftless.config.resolution import Resolved, Values, combine, full_keys, parse_overrides, with_values
+from driftless.config.options import Values
+from driftless.config.resolution import Resolved, combine, full_keys, parse_overrides, with_values
 from driftless.config.sections import MOST_RUNS
 from driftless.config.user_code import absolute_name
 from driftless.errors import InputError, check_whole

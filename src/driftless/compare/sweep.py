@@ -10,15 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from driftless.compare.variants import free, split_at_commas
-from driftless.config.resolution import (
-    MAIN_KEY,
-    Resolved,
-    Values,
-    combine,
-    flat,
-    full_keys,
-    parse_for,
-)
+from driftless.config.options import Values
+from driftless.config.resolution import MAIN_KEY, Resolved, combine, flat, full_keys, parse_for
 from driftless.config.sections import is_experiment
 from driftless.errors import InputError, short_repr
 

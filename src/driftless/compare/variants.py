@@ -10,7 +10,8 @@ from typing import Any
 
 from driftless.algorithms import ALGORITHMS
 from driftless.compare.options import Compare
-from driftless.config.resolution import MAIN_KEY, SECTIONS
+from driftless.config.options import SECTIONS
+from driftless.config.resolution import MAIN_KEY
 from driftless.config.user_code import absolute_name, algorithm_class, is_in_file
 from driftless.data import DATASETS, PARTITIONS
 from driftless.errors import InputError

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from driftless.algorithm import Algorithm
 from driftless.algorithms import ALGORITHMS, AdaptiveClipping
 from driftless.config.build import DTYPES
-from driftless.config.resolution import Resolved, Values, combine
+from driftless.config.options import Values
+from driftless.config.resolution import Resolved, combine
 from driftless.config.user_code import PYTHON, using
 from driftless.data.cohorts import Cohort
 from driftless.engine.evaluation_settings import EvaluationSettings

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from driftless.config.resolution import COMMANDS, Values, flatten, parse_as, read_toml
+from driftless.config.options import Values
+from driftless.config.resolution import COMMANDS, flatten, parse_as, read_toml
 from driftless.config.sections import Section
 from driftless.errors import InputError, unknown
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from driftless.config.resolution import CODE, Resolved, Values, combine, flat, flatten, own_code, read_toml
+from driftless.config.options import Values, own_code
+from driftless.config.resolution import CODE, Resolved, combine, flat, flatten, read_toml
 from driftless.config.sections import Config, is_experiment
 from driftless.config.user_code import code_hashes, text_only
 from driftless.data import DATASETS

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from driftless.algorithms import ALGORITHMS
-from driftless.config.resolution import CODE, SECTIONS, flat, read_none, read_toml
+from driftless.config.options import SECTIONS
+from driftless.config.resolution import CODE, flat, read_none, read_toml
 from driftless.config.sections import Config, is_experiment
 from driftless.config.stored import earlier_defaults
 from driftless.data import DATASETS, PARTITIONS

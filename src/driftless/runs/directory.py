@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from driftless import models
 from driftless.config.build import federation_of, own_model
-from driftless.config.resolution import flat, own_code
+from driftless.config.options import own_code
+from driftless.config.resolution import flat
 from driftless.config.sections import Config
 from driftless.config.stored import read_stored, resolve_stored
 from driftless.config.user_code import is_label, is_own

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, get_args, get_type_hints
 
-from driftless.config.resolution import SECTIONS, Values, algorithm_class_of, full_keys, known_keys, type_name
+from driftless.config.options import SECTIONS, Values, algorithm_class_of, known_keys
+from driftless.config.resolution import full_keys, type_name
 from driftless.errors import InputError, unknown
 
 Value = bool | int | float | str
