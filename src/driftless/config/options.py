@@ -1,4 +1,4 @@
-"""The keys that a section gets from what it names: of an algorithm, a data set, a partition, a model, the user's code."""
+"""The keys that a section gets from what it names: an algorithm, a data set, a partition, a model, code of the user."""
 
 from __future__ import annotations
 
