@@ -54,12 +54,16 @@ def test_seeds_that_do_not_follow_one_another_are_runs(folder: Folder):
 @pytest.mark.parametrize(
     "settings",
     [
-        ("local.lr=0.3", "algorithm.tau=5", "run.seed=4"),
+        ("algorithm=ghbm", "local.lr=0.3", "algorithm.tau=5", "run.seed=4"),
         ("run.cohort=[[0, 1]]", "data.seed=3", "server.warmup_rounds=2"),
+        ("local.batch_size=none", "local.steps=3", "data.partition=iid", "local.lr=[0.1,0.05]", "local.momentum=0.9"),
+        ("data.partition=prior-dirichlet", "data.alpha=0.1"),
+        ("data.alpha=0.5", "data.sizes=lognormal"),
+        ("algorithm=fedadam", "algorithm.server_lr=1.0"),  # the default of another algorithm
     ],
 )
 def test_the_command_of_a_run_gives_its_configuration_back(tmp_path: Path, settings: tuple[str, ...]):
-    run = write_run(tmp_path / "a", ["algorithm=ghbm", "run.rounds=1", *settings], [{"round": 1}])
+    run = write_run(tmp_path / "a", ["run.rounds=1", *settings], [{"round": 1}])
     (command,) = commands(group([run]))
     program, verb, *overrides = shlex.split(command)
     assert (program, verb) == ("driftless", "run")

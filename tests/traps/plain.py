@@ -105,7 +105,8 @@ def fill(module: nn.Module, x: Tensor) -> None:
 
 def run(module: nn.Module, federation: Federation, engine: EngineSettings, **options: Any) -> Tensor:
     """The same run by driftless, which must leave behind everything that was given to it as it was."""
-    data = [tensors(federation.inputs), [federation.targets], tensors(federation.test[0]), [federation.test[1]]]
+    parts = [(federation.inputs, federation.targets), *([federation.test] if federation.test else [])]
+    data = [[*tensors(inputs), targets] for inputs, targets in parts]
     given = [*module.state_dict().values(), *(part for parts in data for part in parts)]
     before = [value.clone() for value in given] + [torch.get_rng_state()]
     settings: dict[str, Any] = {"algorithm": "fedavg", "rounds": ROUNDS, "local": LOCAL, "dtype": torch.float64}

@@ -59,11 +59,19 @@ def run_command(run: Run) -> str:
 
 def overrides(settings: Settings) -> list[str]:
     """`key=value` for everything that is not the default."""
-    default = defaults_with(settings["data.name"])
+    default = defaults_with(settings)
     ours = {key: value for key, value in settings.items() if is_experiment(key) and value != default.get(key)}
     return [f"{key}={value_text(value)}" for key, value in ours.items()]
 
 
-def defaults_with(data: str) -> Settings:
-    """Also those that depend on the data set, such as its partition."""
-    return flat(combine([("", {"data.name": data})]).config if data in DATASETS else Config())
+def defaults_with(settings: Settings) -> Settings:
+    """Also those that depend on the data set: its partition, and that one's options if it is the partition.
+
+    Options of the algorithm are in the settings only if they are not its defaults.
+    """
+    fixed, data = flat(Config()), settings["data.name"]
+    if data not in DATASETS:
+        return fixed
+    default = flat(combine([("", {"data.name": data})]).config)
+    same_partition = default["data.partition"] == settings["data.partition"]
+    return {k: v for k, v in default.items() if k in fixed or (same_partition and k.startswith("data."))}
