@@ -142,7 +142,7 @@ def refused(ended: Outcome, folder: Path, *parts: str, code: int = 2) -> None:
 
 MISTAKES = {
     "a function that returns no federation": (
-        "data.py", 'name="sensors")', 'name="sensors").clients', "needs a driftless.Federation",
+        "data.py", 'name="sensors")', 'name="sensors").clients', "make a federation with driftless.load",
     ),
     "a loss that is no number": (
         "objective.py", "return -((1 - log_p.exp()) ** 2 * log_p).mean()", "return log_p", "the loss returned",

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from driftless.data.inputs import Inputs, named_inputs
-from driftless.errors import InputError
+from driftless.errors import InputError, short_repr
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = Tensor | npt.ArrayLike
@@ -202,6 +202,8 @@ def as_assignment(
 
     Without `clients`, every group is a client: integers in rising order, others in the order of their first appearance.
     """
+    if not hasattr(values, "__len__"):
+        raise InputError(f"assignment is {short_repr(values)}; give the client of each of the {examples} examples.")
     if len(values) != examples:
         raise InputError(f"assignment has {len(values)} entries for {examples} examples; give one client per example.")
     array = _as_array(values)
