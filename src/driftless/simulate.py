@@ -194,6 +194,10 @@ def prepare(
     flat = FlatModel(module, dtype, output)
     if flat.frozen_statistics:
         notices += (f"layers in eval mode keep their statistics: {', '.join(flat.frozen_statistics)}",)
+    if number := flat.dropouts_in_eval:
+        notices += (
+            f"dropout layers in eval mode drop nothing: {number}; to train with them, call train() on the model",
+        )
     federation = federation.to(dtype)
     loss = default_loss(federation.targets) if loss is None else loss
     outputs = check_fit(flat, federation, loss)

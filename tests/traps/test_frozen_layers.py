@@ -131,6 +131,23 @@ def test_a_module_in_eval_mode_as_a_whole_is_trained_with_its_dropout():
         assert not torch.equal(whole, part)
 
 
+@pytest.mark.parametrize(
+    ("mode", "events"),
+    [
+        (
+            "a layer in eval mode",
+            ["dropout layers in eval mode drop nothing: 1; to train with them, call train() on the model"],
+        ),
+        ("all in eval mode", []),
+        ("all in training mode", []),
+    ],
+)
+def test_dropout_that_stays_in_eval_mode_is_an_event(mode: str, events: list[str]):
+    """peft puts a wrapper in training mode around a pretrained network in eval mode."""
+    result = simulate("fedavg", labels(), with_dropout(mode), rounds=1, cohort=4, local=LOCAL, engine=SINGLE)
+    assert [event.what for event in result.events] == events
+
+
 def test_batch_norm_in_training_mode_is_refused_and_its_conversion_is_trained():
     module = pretrained(NORMS["BatchNorm"], images().inputs)
     assert_refused(module, r"BatchNorm2d in training mode.*with_group_norm\(module\)", federation=images())

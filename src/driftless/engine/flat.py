@@ -60,6 +60,11 @@ class FlatModel:
     def uses_dropout(self) -> bool:
         return bool(self._dropouts)
 
+    @property
+    def dropouts_in_eval(self) -> int:
+        """Not always meant: a wrapper is in training mode, and the pretrained network inside it is not."""
+        return sum(dropout in self._kept_in_eval and dropout.p > 0 for dropout in self._dropouts)
+
     @cached_property
     def resident(self) -> ResidentModule:
         """The same module for ordinary PyTorch."""
