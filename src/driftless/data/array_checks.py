@@ -202,10 +202,14 @@ def as_assignment(
 
     Without `clients`, every group is a client: integers in rising order, others in the order of their first appearance.
     """
-    if not hasattr(values, "__len__"):
-        raise InputError(f"assignment is {short_repr(values)}; give the client of each of the {examples} examples.")
-    if len(values) != examples:
-        raise InputError(f"assignment has {len(values)} entries for {examples} examples; give one client per example.")
+    try:
+        entries = len(values)
+    except TypeError:  # a number, or an array of no dimension
+        raise InputError(
+            f"assignment is {short_repr(values)}; give the client of each of the {examples} examples."
+        ) from None
+    if entries != examples:
+        raise InputError(f"assignment has {entries} entries for {examples} examples; give one client per example.")
     array = _as_array(values)
     if array is not None and array.dtype.kind == "f":
         raise InputError(

@@ -111,6 +111,8 @@ def pair_of(given: Any, roles: Roles, owner: str) -> Any:
 
 
 def as_pair(pair: Any, owner: str) -> tuple[Inputs, Tensor]:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise InputError(f"{owner} is not a pair; give (inputs, targets).")
     inputs, targets = as_inputs(pair[0], owner), as_targets(pair[1], owner)
     check_pair(inputs, targets, owner)
     if len(targets) == 0:
