@@ -198,7 +198,8 @@ def evaluation_settings_of(config: Config) -> EvaluationSettings:
     if len(found) < len(names):
         raise InputError(f"evaluate.metrics names a metric twice in {', '.join(names)}; name each once.")
     own: dict[str, Any] = {field.name: getattr(config.evaluate, field.name) for field in fields(EvaluationSettings)}
-    return EvaluationSettings(**{**own, "metrics": found or None})
+    own["metrics"] = found or None
+    return EvaluationSettings(**own)
 
 
 def engine_of(config: Config) -> EngineSettings:
