@@ -10,7 +10,7 @@ CORE := torch numpy pydantic typer rich safetensors matplotlib plotly jinja2 poo
 FAST := tests/test_layering.py tests/laws/test_interface_laws.py $(wildcard tests/algorithms/test_*identities.py) \
 	tests/report/test_summary.py tests/test_cli.py::test_resume_finishes_a_run_and_shows_its_result \
 	tests/runs/test_resume_after_kill.py::test_a_killed_process_is_resumed_to_the_same_bits
-DEV := pytest hypothesis xdist ruff pyright optuna tensorboard mlflow wandb h5py \
+DEV := pytest hypothesis xdist pytest_timeout ruff pyright optuna tensorboard mlflow wandb h5py \
 	pandas datasets nbclient ipykernel
 
 # $(call complete,modules): "yes" when .venv can find them, and finds driftless in this directory. Imports none: 50 ms.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -460,13 +461,27 @@ def test_a_run_that_diverges_ends_with_all_its_processes(tmp_path: Path):
 def test_a_process_that_cannot_connect_ends_the_run(tmp_path, rank, monkeypatch: pytest.MonkeyPatch):
     original = processes.connect
 
-    def connect(folder: Path, me: int, size: int) -> Any:
+    def connect(port: int, me: int, size: int, *listener: Any) -> Any:
         if me == rank:
             raise OSError("no network")
-        return original(folder, me, size)
+        return original(port, me, size, *listener)
 
     monkeypatch.setattr(processes, "connect", connect)
     end_of(tmp_path).check("WorkerDied" if rank else "OSError", "no network")
+
+
+def test_a_group_that_is_collected_long_after_its_end_touches_no_file(tmp_path: Path):
+    """Its file descriptors are other files' by then; a store in a file wrote into them, or read them for ever."""
+    group = processes.Processes(3, lambda group: None)
+    group.busy = True
+    group.end()
+    files = [(tmp_path / str(number)).open("w+b", buffering=0) for number in range(20)]
+    del group
+    gc.collect()
+    sizes = [os.fstat(file.fileno()).st_size for file in files]
+    for file in files:
+        file.close()
+    assert sizes == [0] * 20
 
 
 @pytest.mark.parametrize("moment", ["between rounds", "in a round"])

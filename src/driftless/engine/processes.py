@@ -7,7 +7,7 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
-import tempfile
+import socket
 import threading
 import time
 import traceback
@@ -26,6 +26,7 @@ from driftless.errors import InputError, WorkerDied
 
 TIMEOUT = timedelta(days=7)
 """A round may take long; a rank that died is noticed by its closed connection, not by a time-out."""
+LOOPBACK = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
 LONGEST_CAUSE = 8000
 """Characters: well below what a pipe holds, so that sending never waits for a reader."""
@@ -53,12 +54,13 @@ class Group(NamedTuple):
         return values
 
 
-def connect(meeting: str, rank: int, size: int) -> Group:
-    """`meeting`: a file in which the ranks find each other."""
+def connect(port: int, rank: int, size: int, listener: socket.socket | None = None) -> Group:
+    """The ranks find each other by a store at this port; rank 0 serves it and hands over the socket that listens."""
+    serving = {"is_master": True, "master_listen_fd": listener.detach()} if listener else {}
+    store = dist.TCPStore(LOOPBACK, port, timeout=TIMEOUT, wait_for_workers=False, **serving)  # pyright: ignore
     options = dist.ProcessGroupGloo._Options()  # pyright: ignore
-    options._devices = [dist.ProcessGroupGloo.create_device(hostname="127.0.0.1")]
+    options._devices = [dist.ProcessGroupGloo.create_device(hostname=LOOPBACK)]
     options._timeout = TIMEOUT
-    store = dist.FileStore(meeting, size)  # pyright: ignore[reportPrivateImportUsage]
     return Group(dist.ProcessGroupGloo(store, rank, size, options), rank, size)
 
 
@@ -70,25 +72,25 @@ class Processes:
             raise InputError("workers cannot be started from a worker of a multiprocessing pool; use workers=1 there.")
         self.busy = False
         """Whether the workers are in the middle of a command."""
-        self._file = tempfile.NamedTemporaryFile(prefix="driftless-")  # noqa: SIM115  # closed by end()
-        self._meeting = without_name(self._file)
         self._workers: list[BaseProcess] = []
         self._causes: list[Connection] = []
         fork = multiprocessing.get_context("fork")
-        for rank in range(1, number):
-            here, there = fork.Pipe(duplex=False)
-            arguments = (self._meeting, rank, number, serve, there)
-            process = fork.Process(target=run_worker, args=arguments, daemon=True, name=f"driftless worker {rank}")
-            process.start()
-            there.close()
-            self._workers.append(process)
-            self._causes.append(here)
-        try:
-            self.group = self._connected(number)
-        except BaseException:
-            self.busy = True
-            self.end()
-            raise
+        with socket.create_server((LOOPBACK, 0)) as listener:
+            port = listener.getsockname()[1]
+            for rank in range(1, number):
+                here, there = fork.Pipe(duplex=False)
+                arguments = (port, rank, number, serve, there)
+                process = fork.Process(target=run_worker, args=arguments, daemon=True, name=f"driftless worker {rank}")
+                process.start()
+                there.close()
+                self._workers.append(process)
+                self._causes.append(here)
+            try:
+                self.group = self._connected(listener, port, number)
+            except BaseException:
+                self.busy = True
+                self.end()
+                raise
 
     @contextmanager
     def together(self) -> Generator[None]:
@@ -111,16 +113,14 @@ class Processes:
             if process.is_alive():
                 process.kill()
             process.join()
-        with suppress(FileNotFoundError):
-            self._file.close()
 
-    def _connected(self, number: int) -> Group:
+    def _connected(self, listener: socket.socket, port: int, number: int) -> Group:
         """Connect in a thread of its own: the wait for a worker that has died would have no end."""
         found: list[Group | BaseException] = []
 
         def attempt() -> None:
             try:
-                found.append(connect(self._meeting, 0, number))
+                found.append(connect(port, 0, number, listener))
             except BaseException as error:
                 found.append(error)
 
@@ -158,16 +158,7 @@ class Processes:
             return pipe.recv() if pipe.poll() else None
 
 
-def without_name(file: Any) -> str:
-    """A path of the file for this process and its workers. On Linux the name goes at once: no kill leaves it behind."""
-    path = f"/proc/self/fd/{file.fileno()}"
-    if not os.path.exists(path):
-        return file.name
-    os.unlink(file.name)
-    return path
-
-
-def run_worker(meeting: str, rank: int, size: int, serve: Callable[[Group], None], cause: Connection) -> None:
+def run_worker(port: int, rank: int, size: int, serve: Callable[[Group], None], cause: Connection) -> None:
     """What goes wrong is sent to rank 0."""
     for number in (signal.SIGINT, signal.SIGTERM):  # they reach all processes of a terminal or a job: rank 0 decides
         signal.signal(number, signal.SIG_IGN)
@@ -175,7 +166,7 @@ def run_worker(meeting: str, rank: int, size: int, serve: Callable[[Group], None
     torch.set_num_threads(1)
     parent = os.getppid()
     try:
-        serve(connect(meeting, rank, size))
+        serve(connect(port, rank, size))
     except BaseException as error:
         if os.getppid() == parent:
             text = str(error)[:LONGEST_CAUSE]
