@@ -10,7 +10,8 @@ import pytest
 
 from driftless import __version__
 from driftless.algorithms import ALGORITHMS
-from driftless.cli import app, split_arguments
+from driftless.cli import app
+from driftless.cli.arguments import split_arguments
 from driftless.compare import is_variant, plan
 from driftless.config import resolution as config
 from driftless.papers import chosen

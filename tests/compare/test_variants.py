@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compare.test_plan import MINE, error_of, written
-from driftless.cli import split_arguments
+from driftless.cli.arguments import split_arguments
 from driftless.compare import comparison_of, is_variant, plan
 from driftless.compare.variants import folder_names, parse_variant, split_at_commas
 from driftless.config.build import simulation_of

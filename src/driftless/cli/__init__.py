@@ -1,0 +1,66 @@
+"""The command line. Every command ends with the next step; a user's mistake gives one line, never a traceback."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from driftless import __version__, failures, starting
+from driftless.cli.experiments import compare_command, resume_command, run_command, tune_command
+from driftless.cli.information import cost_command, list_command, new_command
+from driftless.cli.reports import report_command, watch_command
+from driftless.cli.reproduce import reproduce_command
+from driftless.console import print_line, show_failure
+
+COMMANDS = {
+    "run": run_command,
+    "resume": resume_command,
+    "compare": compare_command,
+    "tune": tune_command,
+    "report": report_command,
+    "watch": watch_command,
+    "cost": cost_command,
+    "reproduce": reproduce_command,
+    "new": new_command,
+    "list": list_command,
+}
+"""In the order of `driftless --help`."""
+
+app = typer.Typer(
+    name="driftless",
+    help="Federated optimisation: compare some thirty algorithms, exactly reproducibly.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for name, function in COMMANDS.items():
+    app.command(name)(function)
+
+
+def main() -> None:
+    """Entry point: whatever goes wrong becomes one message and an exit code."""
+    starting.erase()
+    try:
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # a full disk is noticed here, not when Python has ended
+    except (Exception, KeyboardInterrupt) as error:
+        failure = failures.explain(error)
+        show_failure(failure)
+        sys.exit(failure.code)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print_line(f"driftless {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    pass
