@@ -55,7 +55,8 @@ format: $(VENV)/.installed-dev ## format the code and repair what ruff can repai
 fuzz: $(VENV)/.installed-dev ## give 10,000 random configurations, words, arguments and damaged files (minutes)
 	OMP_NUM_THREADS=1 DRIFTLESS_FUZZ_CASES=10000 $(BIN)/python -m pytest -n 2 tests/fuzz $(ARGS)
 
-soak: fuzz ## fuzz, and kill runs 200 times at random moments: each is resumed to the same bits (minutes)
+soak: fuzz ## fuzz, kill runs 200 times at random moments, and run on an emulated accelerator (minutes)
+	DRIFTLESS_EMULATED=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(ARGS) tests/engine/test_device.py -k emulated
 	OMP_NUM_THREADS=1 DRIFTLESS_KILLS=200 $(BIN)/python -m pytest $(ARGS) \
 		tests/runs/test_resume_after_kill.py::test_a_run_killed_at_random_moments_is_resumed_to_the_same_bits
 

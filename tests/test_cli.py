@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from rich.console import Console
 
 from driftless import ALGORITHMS, __version__
@@ -25,6 +26,7 @@ from driftless.data import DATASETS, PARTITIONS
 from driftless.models import MODELS
 from driftless.papers import PAPERS
 from driftless.runs.callbacks import ShowProgress
+from driftless.runs.directory import StoredRun
 from report.runs import accuracies, write_run
 from runs.runs import DIVERGING, AfterRound, Outcome, assert_same_run, command, lines, start, words
 
@@ -126,7 +128,7 @@ def test_an_unknown_command_or_option_is_one_message(driftless: Command, argumen
         (["clipping=adaptive", "clipping_quantile=2"], "quantile"),
         (["engine=quantum"], "engine"),
         (["block_size=0"], "block_size"),
-        (["dtype=float16"], "engine.dtype"),
+        (["precision=float16"], "engine.precision"),
         (["threads=0"], "engine.threads"),
         (["evaluate_every=-1"], "run.evaluate_every"),
         (["checkpoint_every=-1"], "run.checkpoint_every"),
@@ -379,6 +381,18 @@ def test_resume_finishes_a_run_and_shows_its_result(driftless, killed):
     assert strict(ended.out)["rounds"] == 8
     assert_same_run(killed.with_name("whole"), killed)
     assert "has ended already" in refused(driftless("resume", killed))
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator")
+def test_a_run_of_a_device_that_is_not_here_is_resumed_on_another_one(driftless, killed):
+    config = killed / "config.toml"
+    config.write_text(config.read_text().replace('device = "cpu"', 'device = "cuda:0"'))
+    assert "driftless resume DIR --device cpu" in refused(driftless("resume", killed))
+    ended = driftless("resume", killed, "--device", "cpu")
+    assert ended.code == 0
+    assert "device cuda:0 -> cpu: the continued run may differ in the last bits" in ended.err
+    lost, whole = (StoredRun(run).history[-1]["test_loss"] for run in (killed, killed.with_name("whole")))
+    assert lost == whole
 
 
 def test_a_run_that_is_not_ended_is_not_run_again(driftless, killed):

@@ -188,7 +188,7 @@ def test_wrappers_schedules_and_lists_are_described(tmp_path: Path):
     stored = run(tmp_path / "run", algorithm=algorithm, cohort=cohorts, dtype=torch.float64)
     assert stored.config.algorithm.name == "adabest"
     assert stored.config.server.clipping_quantile == 0.5
-    assert stored.config.engine.dtype == "float64"
+    assert stored.config.engine.precision == "float64"
     result = driftless.simulate(
         algorithm, classification(SIZES), network(), rounds=6, cohort=cohorts,
         local=LocalTraining(lr=0.1, epochs=2, batch_size=4), loss=smooth, dtype=torch.float64,

@@ -45,7 +45,12 @@ def key63(seed: int, purpose: str, round: int = 0, client: int = 0) -> int:
 
 @contextmanager
 def torch_stream(seed: int, purpose: str, round: int = 0, client: int = 0) -> Generator[None]:
-    """torch's own generator, which a user's model may draw from, in a keyed state; the caller's comes back after."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(key63(seed, purpose, round, client))
+    """torch's own generator, which a user's model may draw from, in a keyed state; the caller's comes back after.
+
+    Of accelerators, only the generator of CUDA is keyed, once CUDA is in use.
+    """
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices):
+        set_seed = torch.manual_seed if devices else torch.default_generator.manual_seed
+        set_seed(key63(seed, purpose, round, client))
         yield

@@ -20,6 +20,7 @@ from driftless.data.inputs import Inputs, described, named_inputs, take
 from driftless.engine.augment import check_images
 from driftless.engine.batches import check_steps
 from driftless.engine.check import check_single
+from driftless.engine.device import CPU, PRECISIONS, as_device, moved, moved_inputs, placed, state_dtype
 from driftless.engine.evaluation_settings import EvaluationSettings, evaluation_of, monitor_of
 from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, History, Record, with_own_values
@@ -42,7 +43,6 @@ from driftless.errors import (
     check_type,
     check_whole,
     doing,
-    short_repr,
     unknown,
 )
 from driftless.progress import rounds_bar
@@ -88,18 +88,18 @@ def simulate(
     algorithm's own. `rounds` counts from the beginning, also when `state` continues a run.
     `metrics`: names or functions (outputs, targets) -> number, measured with each evaluation (docs/metrics.md);
     `evaluation`: an EvaluationSettings, which has more.
-    `device`: "auto" or "cpu"; this version computes on the CPU. `progress`: show a bar in a terminal or a notebook.
+    `dtype`: torch.float32, torch.float64, or torch.bfloat16 for forward and backward passes only. `device`: "auto" (an
+    accelerator if there is one), "cpu", "cuda", "cuda:1", "mps" ... `progress`: show a bar in a terminal or a notebook.
 
     Raises InputError before any work when something does not fit, Diverged when training does.
     """
     check_choice("progress", progress, (True, False))
-    check_device(device)
     if on_round is not None:
         check_type("on_round", on_round, Callable, "a function of a driftless.Record", "leave it out if you need none")
     simulation = prepare(
         algorithm, federation, model, rounds=rounds, cohort=cohort, local=local, loss=loss, weighting=weighting,
         seed=seed, engine=as_engine(engine), dtype=dtype, evaluate_every=evaluate_every, server=server,
-        inference=inference, evaluation=as_evaluation(metrics, evaluation), output=output,
+        inference=inference, evaluation=as_evaluation(metrics, evaluation), output=output, device=device,
     )  # fmt: skip
     for sentence in unused_names(simulation.algorithm):
         warnings.warn(sentence, stacklevel=3)  # where simulate was called, through the lock around it
@@ -107,7 +107,7 @@ def simulate(
     if state is not None:
         check_type("state", state, State, "the state of a run", "give result.state of the first part")
         check_state(simulation, state, rounds)
-        current = state.copy()
+        current = state.copy().on(simulation.model.device)
     if isinstance(model, nn.Module):
         check_single(simulation.workload, model)
     history, events = History(), [Event(0, notice) for notice in simulation.notices + simulation.decision.notices]
@@ -136,8 +136,8 @@ def simulate(
     if grown := simulation.grown_loss(list(history)):
         events.append(Event(current.round, grown))
     return Result(
-        history, current.server.x, simulation.inference_vector(current), current, events, simulation.resolved_engine,
-        client_metrics, simulation.model,
+        history, current.server.x.cpu(), simulation.inference_vector(current).cpu(), current.on(CPU), events,
+        simulation.resolved_engine, client_metrics, simulation.model,
     )  # fmt: skip
 
 
@@ -161,6 +161,7 @@ def prepare(
     stragglers: Stragglers | None = None,
     evaluation: EvaluationSettings | None = None,
     output: Output | None = None,
+    device: str = "auto",
 ) -> Simulation:
     """Check all that can be checked before any work, and put the run together.
 
@@ -177,7 +178,8 @@ def prepare(
     check_agreement(algorithm, local)
     check_choice("weighting", weighting, (None, "examples", "uniform"))
     check_choice("inference", inference, (None, *INFERENCE))
-    check_choice("dtype", dtype, (torch.float32, torch.float64))
+    check_choice("dtype", dtype, PRECISIONS)
+    place = as_device(device)
     check_whole("evaluate_every", evaluate_every, 0, other=None)
     schedule.check(federation.clients, rounds)
     local = local.for_rounds(rounds)
@@ -191,14 +193,15 @@ def prepare(
     if output is not None:
         remedy = "give one such as lambda o: o.logits"
         check_type("output", output, Callable, "a function of what the model returns", remedy)
-    flat = FlatModel(module, dtype, output)
+    flat = FlatModel(module, dtype, output, place)
     if flat.frozen_statistics:
         notices += (f"layers in eval mode keep their statistics: {', '.join(flat.frozen_statistics)}",)
     if number := flat.dropouts_in_eval:
         notices += (
             f"dropout layers in eval mode drop nothing: {number}; to train with them, call train() on the model",
         )
-    federation = federation.to(dtype)
+    federation, where = placed(federation.to(state_dtype(dtype)), place)
+    notices += where
     loss = default_loss(federation.targets) if loss is None else loss
     outputs = check_fit(flat, federation, loss)
     settings = EvaluationSettings() if evaluation is None else evaluation
@@ -248,11 +251,6 @@ def as_module(model: nn.Module | str, federation: Federation, seed: int) -> nn.M
     return models.build(model, federation.input_shape, federation.classes, seed, federation.target_shape)
 
 
-def check_device(device: object) -> None:
-    if device not in ("auto", "cpu"):
-        raise InputError(f"device is {short_repr(device)}; this version computes on the CPU: leave it out, or 'cpu'.")
-
-
 def check_types(federation: object, model: object, local: object, server: object) -> None:
     check_type("federation", federation, Federation, "a driftless.Federation", advice(federation))
     check_type("model", model, nn.Module | str, "a model's name or an nn.Module", "give an instance, not a class")
@@ -272,7 +270,8 @@ def check_no_empty_client(federation: Federation) -> None:
 def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> Tensor:
     """One forward pass on two examples: does the model take the inputs, do its outputs fit the targets? The outputs."""
     rows = extreme_examples(federation.inputs)
-    inputs, targets = take(federation.inputs, rows), federation.targets[rows]
+    inputs = moved_inputs(take(federation.inputs, rows), model.device)
+    targets = moved(federation.targets[rows], model.device)
     try:
         with torch_stream(0, "fit"):
             model.resident.load(model.initial)

@@ -228,7 +228,7 @@ def test_what_an_algorithm_demands_is_filled_in_and_says_who_demanded_it():
         ("seed=4", "run.seed", 4),  # data.seed must be written in full
         ("clients=30", "data.clients", 30),
         ("batch_size=none", "local.batch_size", None),
-        ("dtype=float64", "engine.dtype", "float64"),
+        ("precision=float64", "engine.precision", "float64"),
         ("weighting=uniform", "server.weighting", "uniform"),
         ("clipping=adaptive", "server.clipping", "adaptive"),
         ("cohort=0.1", "run.cohort", 0.1),
@@ -497,7 +497,7 @@ def test_a_configured_run_is_what_simulate_runs_with_the_same_settings(tmp_path)
     heard = Records()
     start(
         tmp_path / "run", "algorithm=scaffold", "server_lr=0.9", "data.partition=dirichlet", "data.alpha=0.5",
-        "lr=0.05", "weighting=examples", "warmup_rounds=3", "seed=2", "dtype=float64", callbacks=[heard],
+        "lr=0.05", "weighting=examples", "warmup_rounds=3", "seed=2", "precision=float64", callbacks=[heard],
     )  # fmt: skip
     federation = load("digits", clients=20, partition="dirichlet", alpha=0.5, seed=2)
     result = simulate(

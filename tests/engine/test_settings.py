@@ -20,7 +20,7 @@ from driftless.engine.settings import LARGEST_BLOCK, WORTH_PROCESSES, block_size
 from engine.own import Poisoned
 from engine.problems import classification, linear, network, regression, run, seeded
 
-DEFAULTS = {"threads": 1, "workers": 1, "memory": 1.0, "replay": True}
+DEFAULTS = {"device": "cpu", "threads": 1, "workers": 1, "memory": 1.0, "replay": True}
 
 
 @pytest.fixture
@@ -210,7 +210,14 @@ def test_the_block_size_does_not_depend_on_the_number_of_cores(monkeypatch: pyte
 )
 def test_a_round_with_enough_work_gets_a_process_for_each_core(settings, seconds, blocks, workers, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(4)))
-    assert number_of_workers(EngineSettings(**settings), seconds, blocks) == workers
+    assert number_of_workers(EngineSettings(**settings), seconds, blocks, torch.device("cpu")) == workers
+
+
+def test_forked_processes_are_not_for_an_accelerator():
+    cuda = torch.device("cuda", 0)
+    assert number_of_workers(EngineSettings(), 10.0, 8, cuda) == 1
+    with pytest.raises(InputError, match="a forked process cannot use cuda:0"):
+        number_of_workers(EngineSettings(workers=2), 10.0, 8, cuda)
 
 
 def test_the_estimate_of_a_step_grows_with_operations_and_parameters(monkeypatch: pytest.MonkeyPatch):

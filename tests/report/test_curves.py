@@ -24,8 +24,8 @@ def test_how_the_engine_computes_and_where_it_is_written_do_not_part_a_curve(fol
 
 
 def test_the_precision_of_the_engine_parts_curves(folder: Folder):
-    curves = group([folder("fedavg", 0, [0.1]), folder("fedavg", 0, [0.2], "engine.dtype=float64")])
-    assert [curve.label for curve in curves] == ["fedavg engine.dtype=float32", "fedavg engine.dtype=float64"]
+    curves = group([folder("fedavg", 0, [0.1]), folder("fedavg", 0, [0.2], "engine.precision=float64")])
+    assert [curve.label for curve in curves] == ["fedavg engine.precision=float32", "fedavg engine.precision=float64"]
 
 
 def test_curves_of_one_algorithm_are_named_by_the_settings_that_differ(folder: Folder):

@@ -28,7 +28,7 @@ from driftless.engine.state import State
 from driftless.simulate import prepare
 from runs.runs import DIVERGING, Records, small, start
 
-UNEQUAL = ["data.partition=dirichlet", "data.alpha=0.5", "data.sizes=lognormal", "dtype=float64", "lr=0.3"]
+UNEQUAL = ["data.partition=dirichlet", "data.alpha=0.5", "data.sizes=lognormal", "precision=float64", "lr=0.3"]
 """Clients of different sizes and labels, so that weights and pairs matter."""
 P = 650
 

@@ -162,7 +162,7 @@ VARIANTS = {name: [f"algorithm={name}"] for name in ALGORITHMS} | {
     "feddyn, all clients' models": ["algorithm=feddyn", "inference=clients"],
     "adabest, clipping": ["algorithm=adabest", "clipping=adaptive", "clipping_initial=0.05"],
     "scaffold, one client after the other": ["algorithm=scaffold", "engine=single"],
-    "fedhbm, double precision, small blocks": ["algorithm=fedhbm", "dtype=float64", "block_size=2"],
+    "fedhbm, double precision, small blocks": ["algorithm=fedhbm", "precision=float64", "block_size=2"],
     "ghbm, a window shorter than the run": ["algorithm=ghbm", "tau=2"],
     "adabest, plateau": ["algorithm=adabest", "beta_decay=0.5", "plateau_rounds=1"],
     "fedadam, warm-up": ["algorithm=fedadam", "warmup_rounds=6", "lr_scaling=sqrt", "reference_cohort=2"],

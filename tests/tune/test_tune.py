@@ -257,7 +257,7 @@ def test_the_engine_does_not_make_another_search_but_its_precision_does():
     there = {**here, "engine.kind": "single", "engine.threads": 1, "engine.compile": "off", "engine.block_size": 1}
     del there["local.augment"]
     assert different_settings(there, here) == []
-    assert different_settings({**there, "engine.dtype": "float64"}, here) == ["engine.dtype"]
+    assert different_settings({**there, "engine.precision": "float64"}, here) == ["engine.precision"]
     assert different_settings({**there, "local.lr_decay": 0.9}, here) == ["local.lr_decay"]
 
 

@@ -101,6 +101,7 @@ def resume_command(
     jobs: Jobs = None,
     trust: Annotated[bool, typer.Option("--trust", help="Import your algorithm's file though it was changed.")] = False,
     workers: Annotated[int | None, typer.Option(help="Processes of a run, if other than before.", min=1)] = None,
+    device: Annotated[str | None, typer.Option(help="Another device than before; the last bits may differ.")] = None,
     track: Track = None,
     callback: Callbacks = None,
     quiet: Quiet = False,
@@ -122,7 +123,7 @@ def resume_command(
     callbacks = callbacks_of(track, callback)
     with loading(f"loading {directory} ...", silent) as loaded, rounds_bar(directory.name, rounds, silent) as bar:
         announce = announcement(loaded, silent)
-        stored = run.resume(directory, [ShowProgress(bar), *callbacks], warn, workers, trust, announce)
+        stored = run.resume(directory, [ShowProgress(bar), *callbacks], warn, workers, trust, announce, device)
     show_result(stored, quiet, as_json)
 
 

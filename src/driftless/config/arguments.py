@@ -16,6 +16,7 @@ from driftless.config.options import Values
 from driftless.config.resolution import Resolved, combine
 from driftless.config.user_code import PYTHON, using
 from driftless.data.cohorts import Cohort
+from driftless.engine.device import check_device
 from driftless.engine.evaluation_settings import EvaluationSettings
 from driftless.engine.local import LocalTraining
 from driftless.engine.losses import Loss
@@ -23,7 +24,7 @@ from driftless.engine.metrics import Given, Metric, as_metrics
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
 from driftless.errors import InputError, check_choice, unknown
-from driftless.simulate import as_algorithm, as_engine, as_evaluation, check_device, check_types
+from driftless.simulate import as_algorithm, as_engine, as_evaluation, check_types
 
 SOURCE = "Python"
 """Where the values came from."""
@@ -130,7 +131,8 @@ def described(
         result.set(f"server.{name}", arguments.get(name))
     dtype = arguments.get("dtype", torch.float32)
     check_choice("dtype", dtype, tuple(DTYPES.values()))
-    result.set("engine.dtype", next(name for name, each in DTYPES.items() if each == dtype))
+    result.set("engine.device", arguments.get("device", "auto"))
+    result.set("engine.precision", next(name for name, each in DTYPES.items() if each == dtype))
     result.values |= {f"run.{name}": arguments[name] for name in RUN_KEYS if name in arguments}
     result.values.setdefault("run.evaluate_every", 1)
     return result

@@ -20,6 +20,7 @@ from driftless.data.division import AnyPartition
 from driftless.data.federation import Federation
 from driftless.data.load import as_federation
 from driftless.engine.check import check_single
+from driftless.engine.device import PRECISIONS
 from driftless.engine.evaluation_settings import EvaluationSettings, columns_of
 from driftless.engine.local import LocalTraining
 from driftless.engine.losses import LOSSES, Loss
@@ -34,12 +35,12 @@ from driftless.simulate import prepare
 
 Settings = TypeVar("Settings", LocalTraining, ServerSchedule, EngineSettings)
 LONGEST_LABEL = 60
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
+DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in PRECISIONS}
 
 
 def simulation_of(config: Config) -> Simulation:
     """Everything is checked here, before any work."""
-    check_choice("engine.dtype", config.engine.dtype, DTYPES)
+    check_choice("engine.precision", config.engine.precision, DTYPES)
     check_run(config)
     algorithm, federation = algorithm_of(config), federation_of(config)
     model = model_of(config, federation)
@@ -55,7 +56,8 @@ def simulation_of(config: Config) -> Simulation:
         weighting=config.server.weighting,
         seed=config.run.seed,
         engine=engine_of(config),
-        dtype=DTYPES[config.engine.dtype],
+        dtype=DTYPES[config.engine.precision],
+        device=config.engine.device,
         server=settings_from(config.server, ServerSchedule),
         inference=config.server.inference,
         evaluate_every=config.run.evaluate_every,

@@ -73,9 +73,10 @@ class Server(Section, ServerSchedule, frozen=True):
 
 
 class Engine(Section, EngineSettings, frozen=True):
-    """The fields of EngineSettings, and the precision."""
+    """The fields of EngineSettings, the device and the precision."""
 
-    dtype: str = "float32"
+    device: str = "auto"
+    precision: str = "float32"
 
 
 class Run(Section, frozen=True):
@@ -111,4 +112,4 @@ BOOKKEEPING = ("run.output", "run.checkpoint_every", "run.label")
 
 def is_experiment(key: str) -> bool:
     """Whether a setting can change a result beyond rounding: the engine's cannot, except its precision."""
-    return key == "engine.dtype" or (not key.startswith("engine.") and key not in BOOKKEEPING)
+    return key == "engine.precision" or (not key.startswith("engine.") and key not in BOOKKEEPING)

@@ -101,7 +101,7 @@ def measure(
         flat, size = None, model
         layers = (slice(0, size),)
     else:
-        flat = FlatModel(on_meta(model), dtype)
+        flat = FlatModel(on_meta(model), dtype, device=torch.device("meta"))
         size, layers = flat.size, flat.layers
     rehearsal = Rehearsal(algorithm, torch.empty(size, dtype=dtype, device="meta"), layers, examples)
     step, client, server, gradients = count_stages(rehearsal)

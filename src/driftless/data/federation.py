@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -305,16 +305,20 @@ class Federation:
         if not dtype.is_floating_point:
             raise InputError(f"dtype must be floating, such as torch.float32 or torch.float64, got {dtype}.")
 
-        def cast(values: Tensor) -> Tensor:
-            return values.to(dtype) if values.is_floating_point() else values
+        return self._with_tensors(lambda values: values.to(dtype) if values.is_floating_point() else values)
 
+    def on(self, device: torch.device) -> Federation:
+        """All data on this device."""
+        return self._with_tensors(lambda values: values.to(device))
+
+    def _with_tensors(self, f: Callable[[Tensor], Tensor]) -> Federation:
         return replace(
             self,
-            inputs=map_inputs(cast, self.inputs),
-            targets=cast(self.targets),
-            test=(map_inputs(cast, self.test[0]), cast(self.test[1])) if self.test else None,
-            validation=self.validation.to(dtype) if self.validation else None,
-            client_test=self.client_test.to(dtype) if self.client_test else None,
+            inputs=map_inputs(f, self.inputs),
+            targets=f(self.targets),
+            test=(map_inputs(f, self.test[0]), f(self.test[1])) if self.test else None,
+            validation=self.validation._with_tensors(f) if self.validation else None,
+            client_test=self.client_test._with_tensors(f) if self.client_test else None,
         )
 
     def describe(self) -> str:

@@ -71,7 +71,7 @@ def moved(images: Tensor, moves: Tensor) -> Tensor:
     """Images [..., C, H, W], each moved by its own of [..., 3]: one gather for all."""
     height, width = images.shape[-2:]
     down, right, mirrored = moves.long().unsqueeze(-2).unbind(-1)
-    row, column = torch.arange(height), torch.arange(width)
+    row, column = torch.arange(height, device=images.device), torch.arange(width, device=images.device)
     rows = row + down
     columns = torch.where(mirrored > 0, width - 1 - column, column) + right
     pixels = rows.clamp(0, height - 1).unsqueeze(-1) * width + columns.clamp(0, width - 1).unsqueeze(-2)

@@ -34,7 +34,7 @@ class BlockTrainer:
     def gradients(self, block: Block, x: Vector) -> Tensor:
         """Full-batch gradients at x [clients, P]."""
         plan, chunks = block_chunks(self.work, block)
-        shares = torch.from_numpy(plan.count / plan.count.sum(1, keepdims=True)).to(x.dtype)
+        shares = torch.from_numpy(plan.count / plan.count.sum(1, keepdims=True)).to(x)
         add = self._replay.series("gradient", lifted(self._accumulate, in_dims=None), x, in_place=True)
         total = x.new_zeros(len(block.clients), len(x))
         for k in range(shares.shape[1]):
@@ -64,13 +64,13 @@ class BlockTrainer:
                 now = map_leaves(lambda leaf, n=start - first: leaf[n:].clone(), now)
                 first, given_now = start, rows_from(given, start)
                 advance = self._series("step", self._advance, given_now, in_place=True)
-            active = torch.from_numpy(plan.count[first:, k] > 0) if finished[k] > first else None
+            active = torch.from_numpy(plan.count[first:, k] > 0).to(msg.x.device) if finished[k] > first else None
             now = advance(now, (batches.gather(k, first), active))
         if left:
             now = map_leaves(lambda *parts: torch.cat(parts), *left, now)
 
         upload, states = self._series("finish", self._finish, given)((), now)
-        examples = torch.from_numpy(plan.count.sum(1))
+        examples = torch.from_numpy(plan.count.sum(1)).to(msg.x.device)
         return Trained(now.y, upload, states, now.loss / block.steps, now.correct / examples)
 
     # What is recorded and replayed, for one client: (what changes, what is new in this call, what stays the same).

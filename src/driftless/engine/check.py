@@ -21,21 +21,20 @@ from driftless.algorithm import Vector
 from driftless.data.inputs import arguments, take
 from driftless.engine import augment
 from driftless.engine.batches import chunks
-from driftless.engine.flat import FlatModel, in_dtype
+from driftless.engine.device import moved, moved_inputs
+from driftless.engine.flat import FlatModel, converted
 from driftless.engine.graph.record import NotRecordable, record, total_bytes
 from driftless.engine.graph.replay import same_bits
 from driftless.engine.local import Batch, Seen, loss_gradient
-from driftless.engine.losses import Loss
 from driftless.engine.minibatches import Workload
 from driftless.engine.modes import begin_training, kept_in_eval
 from driftless.engine.module_state import SavedState
-from driftless.engine.resident import Output
 from driftless.engine.single import gradient
 from driftless.engine.tree import map_leaves
 from driftless.errors import InputError
 from driftless.random import stream, torch_stream
 
-TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-8}
+TOLERANCE = {torch.float32: 1e-3, torch.bfloat16: 5e-2, torch.float64: 1e-8}
 """Of the largest entry of a parameter's gradient. Rounding is far below, a wrong weight far above."""
 FLOOR = 1e-2
 """Share of the largest entry of the whole gradient below which a parameter's gradient may be nothing but rounding."""
@@ -51,10 +50,11 @@ def trial_batch(work: Workload) -> Batch:
     labels = federation.targets
     first = np.zeros(0, dtype=np.int64)
     if not labels.is_floating_point() and labels.dim() == 1:
-        first = np.sort(np.unique(labels.numpy(), return_index=True)[1])[:MOST_EXAMPLES]
+        first = np.sort(np.unique(labels.cpu().numpy(), return_index=True)[1])[:MOST_EXAMPLES]
     fill = stream(work.seed, "trial-batch").integers(len(labels), size=max(2, min(width, MOST_EXAMPLES)))
     rows = torch.from_numpy(np.concatenate([first, fill])[: max(len(first), len(fill))])
-    return Batch(take(federation.inputs, rows), federation.targets[rows])
+    inputs, targets = take(federation.inputs, rows), federation.targets[rows]
+    return Batch(moved_inputs(inputs, work.model.device), moved(targets, work.model.device))
 
 
 def minibatch_width(work: Workload) -> int:
@@ -78,7 +78,7 @@ def check_single(work: Workload, module: nn.Module) -> None:
     batch, x = trial_batch(work), perturbed(work.model, work.seed)
     parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
     with restored(module):
-        in_dtype(module, x.dtype)
+        converted(module, x.dtype, x.device)
         for values, p in zip(work.model.parameters(x).values(), parameters.values(), strict=True):
             p.data, p.grad = values.clone(), None
         try:
@@ -86,7 +86,7 @@ def check_single(work: Workload, module: nn.Module) -> None:
                 ours = copy_gradient(work, x, batch)
             used = next((name for name, p in parameters.items() if p.grad is not None), None)
             with torch_stream(work.seed, "trial"):
-                plain_backward(module, work.model.output, work.loss, batch)
+                plain_backward(module, work, batch)
         except Exception as error:
             raise InputError(
                 f"forward, loss and backward pass of the model fail on a minibatch of {len(batch.targets)} examples: "
@@ -101,7 +101,7 @@ def check_single(work: Workload, module: nn.Module) -> None:
         )
     floor = FLOOR * max(float(g.abs().max()) for g in theirs if g.numel())
     for (name, p), a, b in zip(parameters.items(), ours, theirs, strict=True):
-        if difference(a, b, floor) > TOLERANCE[x.dtype]:
+        if difference(a, b, floor) > TOLERANCE[work.model.precision]:
             hooked = "the parameter has a hook, which a copy of it does not have"
             outside = "something outside of the module refers to it, or it computes something else in each call"
             raise InputError(
@@ -117,15 +117,16 @@ def copy_gradient(work: Workload, x: Vector, batch: Batch) -> list[Tensor]:
     return [part.clone() for part in work.model.parameters(g).values()]
 
 
-def plain_backward(module: nn.Module, output: Output, loss: Loss, batch: Batch) -> None:
+def plain_backward(module: nn.Module, work: Workload, batch: Batch) -> None:
     begin_training(module, kept_in_eval(module))
     for part in module.modules():
         if type(part) is nn.Dropout:  # the engine has its own; they are tested against each other elsewhere
             part.eval()
     batch = batch.copy()
     args, kwargs = arguments(batch.inputs)
-    with torch.enable_grad():
-        loss(output(module(*args, **kwargs)), batch.targets).backward()
+    with torch.enable_grad(), work.model.computing():
+        value = work.loss(work.model.output(module(*args, **kwargs)), batch.targets)
+    value.backward()
 
 
 @contextmanager
@@ -164,10 +165,10 @@ class BlockTrial(NamedTuple):
 def try_block(work: Workload) -> BlockTrial:
     """Two clients in a block, the second with padding, against one after the other."""
     batch, x = trial_batch(work), perturbed(work.model, work.seed)
-    key = torch.tensor([1, 2]) if work.model.uses_dropout else None
+    key = torch.tensor([1, 2], device=x.device) if work.model.uses_dropout else None
     width = len(batch.targets)
     short = max(1, width - width // 3)
-    weights = torch.ones(2, width, dtype=x.dtype)
+    weights = x.new_ones(2, width)
     weights[1, short:] = 0
     stacked: Batch = map_leaves(lambda part: torch.stack([part, part.flip(0)]), batch)
     stacked = stacked._replace(weights=weights, key=key)
@@ -209,8 +210,8 @@ def try_block(work: Workload) -> BlockTrial:
     assert not isinstance(of_other, NotRecordable)
     size, size_of_other = total_bytes(recorded) / 2, total_bytes(of_other) / 2
     images = batch.inputs if augment.KINDS[work.training.augment] else None
-    moved = augment.room(images) if isinstance(images, Tensor) else 0
-    return BlockTrial(None, moved + step_bytes(work, size, width, (size_of_other - size) / (other - width)), slow)
+    room = augment.room(images) if isinstance(images, Tensor) else 0
+    return BlockTrial(None, room + step_bytes(work, size, width, (size_of_other - size) / (other - width)), slow)
 
 
 def step_bytes(work: Workload, size: float, width: int, of_an_example: float) -> float:
@@ -223,7 +224,7 @@ def step_bytes(work: Workload, size: float, width: int, of_an_example: float) ->
 
 def of_width(batch: Batch, width: int) -> Batch:
     """A block's minibatches, with examples left out or repeated."""
-    rows = torch.arange(width) % batch.targets.shape[1]
+    rows = torch.arange(width, device=batch.targets.device) % batch.targets.shape[1]
     return map_leaves(lambda part: part[:, rows], batch._replace(key=None))._replace(key=batch.key)
 
 
@@ -232,7 +233,7 @@ def compare_with_single(work: Workload, x: Vector, batch: Batch, g: Vector, seen
     with torch_stream(work.seed, "trial"):
         expected, seen_expected = gradient(work.model, work.loss, batch)
     where = "a minibatch with padding" if padded else "a minibatch"
-    tolerance = TOLERANCE[x.dtype]
+    tolerance = TOLERANCE[work.model.precision]
     expected_parts, floor = work.model.parameters(expected), FLOOR * float(expected.abs().max())
     for name, part in work.model.parameters(g).items():
         if (off := difference(part, expected_parts[name], floor)) > tolerance:

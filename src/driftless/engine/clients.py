@@ -12,7 +12,7 @@ from driftless.engine.tree import Tree, leaves, map_leaves, with_leaves
 
 
 class ClientStore:
-    """Rows of client state in memory, one growing table per field of the state."""
+    """Rows of client state in main memory, whatever the device; one growing table per field of the state."""
 
     def __init__(self) -> None:
         self._row_of: dict[int, int] = {}
@@ -38,15 +38,16 @@ class ClientStore:
         new = [i for i, client in enumerate(clients) if client not in self._row_of]
         if len(new) == len(clients):
             return map_leaves(lambda leaf: leaf.expand(len(clients), *leaf.shape).clone(), initial)
-        rows = torch.tensor([self._row_of.get(client, 0) for client in clients])
-        stacked = [table[rows] for table in self._tables]
+        rows = torch.tensor([self._row_of.get(client, 0) for client in clients], device="cpu")
+        parts = zip(self._tables, leaves(initial), strict=True)
+        stacked = [table[rows].to(leaf.device) for table, leaf in parts]
         for values, leaf in zip(stacked, leaves(initial), strict=True):
             values[new] = leaf
         return with_leaves(initial, stacked)
 
     def rows(self, clients: Sequence[int]) -> list[Tensor]:
         """The stored rows of these clients, one stacked tensor a field; all of them must have one."""
-        rows = torch.tensor([self._row_of[client] for client in clients], dtype=torch.long)
+        rows = torch.tensor([self._row_of[client] for client in clients], dtype=torch.long, device="cpu")
         return [table[rows] for table in self._tables]
 
     def put(self, clients: Sequence[int], states: Tree) -> None:
@@ -59,9 +60,9 @@ class ClientStore:
                 self._row_of[client] = self._free.pop() if self._free else len(self._row_of)
         self.touched.update(clients)
         self._grow(values)
-        rows = torch.tensor([self._row_of[client] for client in clients], dtype=torch.long)
+        rows = torch.tensor([self._row_of[client] for client in clients], dtype=torch.long, device="cpu")
         for table, value in zip(self._tables, values, strict=True):
-            table[rows] = value
+            table[rows] = value.cpu()
 
     def remove(self, clients: Sequence[int]) -> None:
         """Forget these clients."""
@@ -72,7 +73,7 @@ class ClientStore:
         """Room for all rows; capacity doubles, so that growing costs a constant per row."""
         needed = len(self._row_of) + len(self._free)
         if not self._tables:
-            self._tables = [value.new_empty(needed, *value.shape[1:]) for value in values]
+            self._tables = [torch.empty(needed, *value.shape[1:], dtype=value.dtype, device="cpu") for value in values]
         elif self._tables[0].shape[0] < needed:
             capacity = max(needed, 2 * self._tables[0].shape[0])
             self._tables = [

@@ -65,7 +65,7 @@ class Rank:
     def train(self, msg: Message, cohort: np.ndarray, t: int) -> tuple[BlockSums | None, OnRequest]:
         """The sums over the cohort (at rank 0), and the cohort's gradient if it was asked for."""
         plan = self.plan
-        blocks = blocks_of(plan, cohort, t, msg.x.dtype)
+        blocks = blocks_of(plan, cohort, t, msg.x)
         ranks = assignment(blocks, self.group.size)
         mine = [i for i, rank in enumerate(ranks) if rank == self.group.rank]
         self._move_states(blocks, ranks, msg.x)
@@ -119,15 +119,17 @@ class Rank:
             return {}
         if group.rank > 0:
             packed = torch.cat([torch.cat([r.loss.view(1), r.correct]) for r in results.values()])
-            group.send([torch.tensor([len(r.correct) for r in results.values()]), packed], 0)
+            group.send([torch.tensor([len(r.correct) for r in results.values()], device="cpu"), packed], 0)
             if self.evaluation.metrics:
                 group.send([r.outputs for r in results.values()], 0)
             return {}
         for rank in range(1, group.size):
             theirs = range(rank, len(places), group.size)
             if theirs:
-                (sizes,) = group.receive([torch.empty(len(theirs), dtype=torch.long)], rank)
-                (packed,) = group.receive([torch.empty(int(sizes.sum()) + len(theirs), dtype=torch.float64)], rank)
+                (sizes,) = group.receive([torch.empty(len(theirs), dtype=torch.long, device="cpu")], rank)
+                (packed,) = group.receive(
+                    [torch.empty(int(sizes.sum()) + len(theirs), dtype=torch.float64, device="cpu")], rank
+                )
                 outputs = [self.evaluation.room(*places[i]) for i in theirs]
                 if self.evaluation.metrics:
                     group.receive(outputs, rank)

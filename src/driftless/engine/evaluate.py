@@ -17,6 +17,7 @@ from torch import Tensor
 from driftless.algorithm import Vector
 from driftless.data.federation import Federation
 from driftless.data.inputs import Inputs, take
+from driftless.engine.device import moved, moved_inputs
 from driftless.engine.flat import FlatModel
 from driftless.engine.losses import Loss, class_dimension, correct
 from driftless.engine.metrics import Metric, has_numbers, measure
@@ -58,9 +59,9 @@ class Evaluation(NamedTuple):
     def room(self, name: str, first: int) -> Tensor:
         """Room for the outputs of a batch, as far as they are kept."""
         if self.outputs is None or not self.metrics:
-            return torch.empty(0)
+            return torch.empty(0, device="cpu")
         number = min(EVALUATION_BATCH, len(self.data[name][1]) - first)
-        return torch.empty(number, *self.outputs.shape[1:], dtype=self.outputs.dtype)
+        return torch.empty(number, *self.outputs.shape[1:], dtype=self.outputs.dtype, device="cpu")
 
     @property
     def test_clients(self) -> str | None:
@@ -72,7 +73,7 @@ class Evaluation(NamedTuple):
         """Whether the targets are labels of the outputs."""
         if self.outputs is None:
             return False
-        targets = self.federation.targets[: len(self.outputs)]
+        targets = self.federation.targets[: len(self.outputs)].to(self.outputs.device)
         return class_dimension(self.loss, self.outputs, targets) is not None
 
 
@@ -103,14 +104,19 @@ def evaluate_batches(of: Evaluation, x: Vector, t: int, batches: Iterable[int]) 
     for i in batches:
         name, first = places[i]
         rows = slice(first, first + EVALUATION_BATCH)
-        inputs, targets = take(data[name][0], rows), data[name][1][rows]
+        inputs, targets = moved_inputs(take(data[name][0], rows), x.device), moved(data[name][1][rows], x.device)
         with torch_stream(of.seed, "evaluate", t, i):
             outputs = of.model.resident.evaluate(inputs)
-            each = correct(of.loss, outputs, targets).double()
-            kept = outputs.clone() if of.metrics else outputs.new_empty(0)
-            loss = of.loss(outputs, targets.clone()).double() * len(targets)  # a loss may write over both
+            each = in_double(correct(of.loss, outputs, targets))
+            kept = outputs.clone().cpu() if of.metrics else torch.empty(0, dtype=outputs.dtype, device="cpu")
+            loss = in_double(of.loss(outputs, targets.clone())) * len(targets)  # a loss may write over both
         results[i] = BatchResult(loss, each, kept)
     return results
+
+
+def in_double(values: Tensor) -> Tensor:
+    """In main memory: not every accelerator has double precision."""
+    return values.cpu().double()
 
 
 @torch.no_grad()
@@ -146,7 +152,7 @@ def metrics_on(of: Evaluation, name: str, parts: list[BatchResult], t: int) -> t
     """The metrics on a data set, by column, and which of them are not a number there."""
     if not of.metrics:
         return {}, []
-    outputs, targets = torch.cat([part.outputs for part in parts]), of.data[name][1]
+    outputs, targets = torch.cat([part.outputs for part in parts]), of.data[name][1].cpu()
     where = f"the {name} set" if name == "test" else "the held-out clients"
     values = {metric.column: value_of(of, metric, outputs, targets, where, t) for metric in of.metrics}
     nan = [metric for metric in of.metrics if math.isnan(values[metric.column]) and has_numbers(outputs, targets)]
@@ -163,7 +169,7 @@ def by_client(of: Evaluation, name: str, parts: list[BatchResult], t: int) -> di
         found["accuracy"] = accuracy_by_client(each, federation)
     if of.metrics:
         outputs, sizes = torch.cat([part.outputs for part in parts]), federation.sizes.tolist()
-        pairs = list(zip(outputs.split(sizes), federation.targets.split(sizes), strict=True))
+        pairs = list(zip(outputs.split(sizes), federation.targets.cpu().split(sizes), strict=True))
         for metric in of.metrics:
             found[metric.column] = [
                 value_of(of, metric, own, targets, f"the {len(targets)} test examples of client {i}", t)

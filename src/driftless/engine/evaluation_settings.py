@@ -14,6 +14,7 @@ from driftless.data.federation import Federation
 from driftless.data.inputs import select, take
 from driftless.data.memory import check_memory
 from driftless.engine.batches import check_steps
+from driftless.engine.device import moved_inputs
 from driftless.engine.evaluate import PERCENTILES, Evaluation
 from driftless.engine.flat import FlatModel
 from driftless.engine.local import LocalTraining
@@ -120,13 +121,13 @@ def with_fewer_test_examples(federation: Federation, most: int | None, seed: int
 
     def rows(name: str, number: int) -> Tensor:
         drawn = stream(seed, f"max-examples {name}").permutation(number)[:most]
-        return torch.from_numpy(np.sort(drawn))
+        return torch.from_numpy(np.sort(drawn)).to(federation.targets.device)
 
     def fewer(name: str, part: Federation | None) -> Federation | None:
         if part is None or len(part.targets) <= most:
             return part
         kept = rows(name, len(part.targets))
-        offsets = np.searchsorted(kept.numpy(), part.offsets)
+        offsets = np.searchsorted(kept.cpu().numpy(), part.offsets)
         return replace(part, inputs=select(part.inputs, kept), targets=part.targets[kept], offsets=offsets)
 
     test = federation.test
@@ -224,10 +225,11 @@ def check_outputs(of: Evaluation) -> None:
         "set evaluate.max_examples to evaluate fewer",
     )
     name, (inputs, targets) = next(iter(of.data.items()))
-    rows = torch.linspace(0, len(targets) - 1, min(TRIED, len(targets))).long()
+    rows = torch.linspace(0, len(targets) - 1, min(TRIED, len(targets)), device=targets.device).long()
     with torch.no_grad(), torch_stream(of.seed, "fit"):
         of.model.resident.load(of.model.initial)
-        outputs, targets = of.model.resident.evaluate(take(inputs, rows)), targets[rows]
+        outputs = of.model.resident.evaluate(moved_inputs(take(inputs, rows), of.model.device)).cpu()
+        targets = targets[rows].cpu()
         for metric in of.metrics:
             try:
                 measure(metric, of.loss, of.ignored, outputs, targets)

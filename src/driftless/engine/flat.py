@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from contextlib import AbstractContextManager
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from torch.func import functional_call
 from torch.nn.parameter import is_lazy
 
 from driftless.data.inputs import Inputs, arguments
+from driftless.engine.device import CPU, autocast, state_dtype
 from driftless.engine.dropout import with_keyed_dropout
 from driftless.engine.modes import begin_training, frozen_statistics, kept_in_eval
 from driftless.engine.module_state import tensors_of
@@ -29,10 +31,14 @@ class FlatModel:
     constants: they are neither trained nor sent.
     """
 
-    def __init__(self, module: nn.Module, dtype: torch.dtype, output: Output | None = None) -> None:
+    def __init__(
+        self, module: nn.Module, precision: torch.dtype, output: Output | None = None, device: torch.device = CPU
+    ) -> None:
         """`output` takes the tensor that the loss sees out of what the module returns, if it is not that tensor."""
+        self.precision = precision
+        self.device = device
         self._original = copy_of(module)  # the user may change the module later
-        self._module = in_dtype(copy_of(module), dtype)
+        self._module = converted(copy_of(module), state_dtype(precision), device)
         self._dropouts = with_keyed_dropout(self._module)
         self._kept_in_eval = kept_in_eval(self._module)
         begin_training(self._module, self._kept_in_eval)
@@ -50,7 +56,7 @@ class FlatModel:
         }
         """Where each parameter is used: one may stand in several layers."""
         self._shapes = [p.shape for p in trainable.values()]
-        ends = torch.tensor([p.numel() for p in trainable.values()]).cumsum(0).tolist()
+        ends = list(accumulate(p.numel() for p in trainable.values()))
         self.layers = tuple(slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))
         self.size: int = ends[-1]
         self.initial = torch.cat([p.detach().flatten() for p in trainable.values()])
@@ -86,12 +92,16 @@ class FlatModel:
         everywhere = {place: parameters[name] for place, name in self._places.items()}
         return self.output(functional_call(self._module, everywhere, *arguments(inputs), tie_weights=False))
 
+    def computing(self) -> AbstractContextManager[object]:
+        """Around forward pass and loss of training: the precision."""
+        return autocast(self.precision, self.device)
+
     def kinds_of_layers(self) -> set[type[nn.Module]]:
         return {type(part) for part in self._module.modules()}
 
     def fill(self, x: Tensor) -> nn.Module:
         """A copy of the user's module with the vector's values."""
-        result = in_dtype(copy_of(self._original), x.dtype)
+        result = converted(copy_of(self._original), x.dtype)
         own = dict(result.named_parameters())
         with torch.no_grad():
             for name, values in self.parameters(x).items():
@@ -161,8 +171,9 @@ def span(value: Tensor) -> int:
     return (1 + last) * value.element_size()
 
 
-def in_dtype(module: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """The module with its real parameters and buffers in this dtype; `Module.to` would drop imaginary parts."""
+def converted(module: nn.Module, dtype: torch.dtype, device: torch.device | None = None) -> nn.Module:
+    """The module on the device, its real parameters and buffers in this dtype; `Module.to` drops imaginary parts."""
+    module = module if device is None else module.to(device)
     for value in (*module.parameters(), *module.buffers()):
         if value.is_floating_point():
             value.data = value.data.to(dtype)

@@ -144,11 +144,12 @@ def loss_gradient(model: FlatModel, loss: Loss) -> Gradient:
 
 def batch_loss(model: FlatModel, loss: Loss, parameters: Parameters, batch: Batch) -> tuple[Tensor, Tensor]:
     """The mean loss, and how many examples are classified correctly."""
-    outputs = model.train(parameters, batch.inputs, batch.key)
-    correct = number_correct(loss, outputs, batch)  # before the loss, which may write over both
-    if batch.weights is None:
-        return loss(outputs, batch.targets), correct
-    return weighted(loss, outputs, batch.targets, batch.weights), correct
+    with model.computing():
+        outputs = model.train(parameters, batch.inputs, batch.key)
+        correct = number_correct(loss, outputs, batch)  # before the loss, which may write over both
+        if batch.weights is None:
+            return loss(outputs, batch.targets), correct
+        return weighted(loss, outputs, batch.targets, batch.weights), correct
 
 
 def number_correct(loss: Loss, outputs: Tensor, batch: Batch) -> Tensor:

@@ -240,7 +240,7 @@ def class_scores(loss: Loss, ignored: Sequence[int], outputs: Tensor, targets: T
     assert dimension is not None, "checked before the run"
     scores = outputs.movedim(dimension, -1)
     scores, labels = scores.reshape(-1, scores.shape[-1]), targets.reshape(-1)
-    kept = ~torch.isin(labels, torch.tensor([IGNORED, *ignored]))
+    kept = ~torch.isin(labels, torch.tensor([IGNORED, *ignored], device=labels.device))
     return (scores, labels) if bool(kept.all()) else (scores[kept], labels[kept])
 
 

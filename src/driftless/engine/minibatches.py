@@ -14,6 +14,7 @@ from driftless.data.federation import Federation
 from driftless.data.inputs import map_inputs, select
 from driftless.engine import augment, batches
 from driftless.engine.batches import BlockPlan, Plan
+from driftless.engine.device import moved, moved_inputs
 from driftless.engine.dropout import fold
 from driftless.engine.flat import FlatModel
 from driftless.engine.local import Batch, LocalTraining
@@ -61,7 +62,7 @@ def moves_of(work: Workload, clients: list[int], t: int, plans: list[Plan]) -> T
 def dropout_keys(work: Workload, clients: list[int], t: int, purpose: str) -> Tensor | None:
     if not work.model.uses_dropout:
         return None
-    return torch.tensor([key63(work.seed, purpose, t, client) for client in clients])
+    return torch.tensor([key63(work.seed, purpose, t, client) for client in clients], device=work.model.device)
 
 
 def client_batches(work: Workload, client: int, t: int) -> tuple[Plan, Iterator[Batch]]:
@@ -78,11 +79,13 @@ def client_chunks(work: Workload, client: int, t: int) -> tuple[Plan, Iterator[B
 
 
 def gathered(work: Workload, client: int, plan: Plan, keys: Tensor | None, moves: Tensor | None) -> Iterator[Batch]:
-    federation = work.federation
-    index = torch.from_numpy(plan.index + federation.offsets[client])
+    federation, device = work.federation, work.model.device
+    index = torch.from_numpy(plan.index + federation.offsets[client]).to(federation.targets.device)
+    moves = None if moves is None else moves.to(device)
     for k, (rows, count) in enumerate(zip(index, plan.count.tolist(), strict=True)):
         rows = rows[:count]
-        inputs, targets = select(federation.inputs, rows), federation.targets.index_select(0, rows)
+        inputs = moved_inputs(select(federation.inputs, rows), device)
+        targets = moved(federation.targets.index_select(0, rows), device)
         if moves is not None:
             inputs = map_inputs(augment.moved, inputs, moves[k, 0, :count])
         yield Batch(inputs, targets, key=None if keys is None else fold(keys[0], k))
@@ -92,21 +95,23 @@ class BlockBatches:
     """The minibatches of a block, padded to equal width; step k is gathered for the clients from `first` on."""
 
     def __init__(self, work: Workload, plan: BlockPlan, keys: Tensor | None, moves: Tensor | None) -> None:
-        self._federation = work.federation
-        self._index = torch.from_numpy(np.ascontiguousarray(plan.index.swapaxes(0, 1)))
-        self._keys, self._moves = keys, moves
+        self._federation, self._device = work.federation, work.model.device
+        index = torch.from_numpy(np.ascontiguousarray(plan.index.swapaxes(0, 1)))
+        self._index = index.to(work.federation.targets.device)
+        self._keys, self._moves = keys, None if moves is None else moves.to(self._device)
         self._weights: Tensor | None = None
         if plan.padded:
             # A finished client (count 0) still computes, on one example, so that no 0/0 arises; a mask discards it.
             width = plan.index.shape[2]
             valid = np.arange(width) < np.maximum(plan.count, 1).T[:, :, None]
-            self._weights = torch.from_numpy(np.ascontiguousarray(valid)).to(work.model.initial.dtype)
+            self._weights = torch.from_numpy(np.ascontiguousarray(valid)).to(work.model.initial)
 
     def gather(self, k: int, first: int) -> Batch:
         rows = self._index[k, first:]
 
         def gathered(source: Tensor) -> Tensor:
-            return source.index_select(0, rows.flatten()).view(*rows.shape, *source.shape[1:])
+            found = source.index_select(0, rows.flatten()).view(*rows.shape, *source.shape[1:])
+            return moved(found, self._device)
 
         inputs, targets = map_inputs(gathered, self._federation.inputs), gathered(self._federation.targets)
         if self._moves is not None:

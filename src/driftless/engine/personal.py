@@ -15,6 +15,7 @@ import torch
 
 from driftless.algorithm import Algorithm, Model, Round, Server, Upload, Vector
 from driftless.data.inputs import take
+from driftless.engine.device import moved, moved_inputs
 from driftless.engine.evaluate import EVALUATION_BATCH, Evaluated, percentiles
 from driftless.engine.evaluation_settings import fine_tuning
 from driftless.engine.losses import correct
@@ -47,7 +48,7 @@ def with_personal(found: Evaluated, plan: RoundPlan, x: Vector, t: int) -> Evalu
     clients = np.flatnonzero(own.sizes)
     kind = "accuracy" if "accuracy" in found.clients else "loss"
     values = [math.nan] * own.clients
-    for block in blocks_of(plan, clients, t, x.dtype):
+    for block in blocks_of(plan, clients, t, x):
         r = round_facts(plan, x, t, len(clients), block.steps, block.examples)
         models = plan.trainer.train(block, Model(x), (), r).y
         for client, y in zip(block.clients.tolist(), models, strict=True):
@@ -80,7 +81,10 @@ def on_own_test_data(work: Workload, y: Vector, client: int, t: int, kind: str) 
     with torch_stream(work.seed, "evaluate", t, client):
         for first in range(0, len(targets), EVALUATION_BATCH):
             rows = slice(first, first + EVALUATION_BATCH)
-            outputs, wanted = resident.evaluate(take(inputs, rows)), targets[rows]
+            outputs, wanted = (
+                resident.evaluate(moved_inputs(take(inputs, rows), y.device)),
+                moved(targets[rows], y.device),
+            )
             if kind == "accuracy":
                 total += float(correct(work.loss, outputs, wanted).double().sum())
             else:

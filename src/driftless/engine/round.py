@@ -92,7 +92,7 @@ def play_round(
     msg = algorithm.broadcast(server)
     total, cohort_gradient = executor.train(msg, cohort, t)
     row = traffic(msg, total.uploads, len(cohort), algorithm)
-    left_out = in_blocks(plan, cohort)[~total.arrived.numpy()].tolist()
+    left_out = in_blocks(plan, cohort)[~total.arrived.cpu().numpy()].tolist()
     if total.number == 0:
         return RoundResult(None, None, row, left_out)
     mean, metrics = means_of(total, algorithm.uniform)
@@ -121,7 +121,7 @@ class InProcess:
 
     def train(self, msg: Message, cohort: np.ndarray, t: int) -> tuple[BlockSums, OnRequest]:
         plan = self._plan
-        blocks = blocks_of(plan, cohort, t, msg.x.dtype)
+        blocks = blocks_of(plan, cohort, t, msg.x)
         gradients: list[Tensor | None] = [None] * len(blocks)
         cohort_gradient: OnRequest = None
         if plan.work.algorithm.full_gradient == "before":
@@ -147,13 +147,13 @@ class InProcess:
         return evaluated(self._evaluation, evaluate_batches(self._evaluation, x, t, every), t)
 
 
-def blocks_of(plan: RoundPlan, cohort: np.ndarray, t: int, dtype: torch.dtype) -> list[Block]:
-    """The cohort in blocks of equal sizes, as far as that is possible."""
+def blocks_of(plan: RoundPlan, cohort: np.ndarray, t: int, x: Vector) -> list[Block]:
+    """The cohort in blocks of equal sizes, as far as that is possible; numbers are of the type and device of x."""
     blocks: list[Block] = []
     for clients in np.array_split(in_blocks(plan, cohort), -(-len(cohort) // plan.block_size)):
         examples = plan.work.federation.sizes[clients]
         steps = steps_of(plan.work.training, examples)
-        blocks.append(Block(t, clients, torch.from_numpy(steps).to(dtype), torch.from_numpy(examples).to(dtype)))
+        blocks.append(Block(t, clients, torch.from_numpy(steps).to(x), torch.from_numpy(examples).to(x)))
     return blocks
 
 
@@ -172,7 +172,7 @@ def train_block(
     finite = finite_rows((trained.upload, trained.client))
     if not bool(finite.all()):
         trained = map_leaves(lambda leaf: leaf[finite], trained)
-        block = Block(block.t, block.clients[finite.numpy()], block.steps[finite], block.examples[finite])
+        block = Block(block.t, block.clients[finite.cpu().numpy()], block.steps[finite], block.examples[finite])
     sums = sums_of(block, trained, finite, plan.weighting, algorithm.uniform)
     models = trained.y if plan.keep_models else trained.y[:0].clone()  # a view would keep the memory
     return sums, NewStates(block.clients.tolist(), trained.client, models)

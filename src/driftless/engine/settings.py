@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from torch import nn
 
 from driftless.engine.batches import steps_of
@@ -103,7 +104,9 @@ def decide(settings: EngineSettings, work: Workload, cohort: np.ndarray) -> Deci
     size = 1
     if kind == "block":
         size = settings.block_size or block_size(settings.memory, trial.bytes_of_a_client, seconds, len(cohort))
-    workers = number_of_workers(settings, seconds * steps_in_round(work, cohort), -(-len(cohort) // size))
+    workers = number_of_workers(
+        settings, seconds * steps_in_round(work, cohort), -(-len(cohort) // size), work.model.device
+    )
     return Decision(kind, size, settings.threads, workers, notices)
 
 
@@ -138,11 +141,16 @@ def block_size(memory: float, bytes_of_a_client: float, seconds: float, cohort: 
     return -(-cohort // min(cohort, 2 ** math.ceil(math.log2(blocks))))
 
 
-def number_of_workers(settings: EngineSettings, seconds_of_a_round: float, blocks: int) -> int:
+def number_of_workers(settings: EngineSettings, seconds_of_a_round: float, blocks: int, device: torch.device) -> int:
     """Does not change the bits, so it may depend on the machine."""
     if isinstance(settings.workers, int):
+        if settings.workers > 1 and device.type != "cpu":
+            raise InputError(
+                f"workers={settings.workers} are forked, and a forked process cannot use {device}; leave workers out, "
+                "or start one process for each accelerator with torchrun."
+            )
         return settings.workers
-    can_fork = sys.platform == "linux" and not multiprocessing.current_process().daemon
+    can_fork = sys.platform == "linux" and not multiprocessing.current_process().daemon and device.type == "cpu"
     if settings.threads > 1 or seconds_of_a_round < WORTH_PROCESSES or not can_fork:
         return 1
     return max(1, min(len(os.sched_getaffinity(0)), blocks, MOST_WORKERS))

@@ -86,7 +86,7 @@ class Simulation:
         """All settings of the engine, for the record of the run."""
         decided = self.decision._asdict()
         decided.pop("notices")
-        return decided | {"memory": self.engine.memory, "replay": self.engine.replay}
+        return decided | {"memory": self.engine.memory, "replay": self.engine.replay, "device": str(self.model.device)}
 
     def init(self) -> State:
         x = self.model.initial.clone()

@@ -82,11 +82,11 @@ def gradient(model: FlatModel, loss: Loss, batch: Batch) -> tuple[Vector, Seen]:
     """The gradient of the mean loss at the resident vector; the next call writes over it."""
     module = model.resident
     module.gradient.zero_()
-    with torch.enable_grad():
+    with torch.enable_grad(), model.computing():
         outputs = module.outputs(batch.inputs, batch.key)
         correct = number_correct(loss, outputs.detach(), batch)  # before the loss, which may write over both
         value = loss(outputs, batch.targets)
-        value.backward()
+    value.backward()
     return module.gradient, Seen(value.detach().to(module.gradient), correct.to(module.gradient))
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from driftless.algorithm import Algorithm, Server, Vector
 from driftless.engine.clients import ClientStore
+from driftless.engine.tree import map_leaves
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class State:
         models = None if self.models is None else self.models.copy()
         return replace(self, clients=self.clients.copy(), models=models)
 
+    def on(self, device: torch.device) -> State:
+        """The server's tensors on this device; those of clients are in main memory anyway."""
+        server = map_leaves(lambda leaf: leaf.to(device), self.server)
+        return replace(self, server=server, aggregate=self.aggregate.to(device))
+
 
 class LastModels:
     """The mean over all clients' last models, x^0 for those never sampled: FedDyn's "all" inference model."""
@@ -41,16 +47,16 @@ class LastModels:
         self._x0 = x
         self._clients = clients
         self.store = ClientStore()
-        self.moved = torch.zeros_like(x, dtype=torch.float64)
-        """Sum over clients of (last model - x^0)."""
+        self.moved = torch.zeros_like(x, dtype=torch.float64, device="cpu")
+        """Sum over clients of (last model - x^0), in main memory: not every accelerator has double precision."""
 
     def put(self, clients: list[int], models: Tensor) -> None:
         before = self.store.get(clients, (self._x0,))[0]
-        self.moved = self.moved + (models.double() - before.double()).sum(0)
+        self.moved = self.moved + (models.cpu().double() - before.cpu().double()).sum(0)
         self.store.put(clients, (models,))
 
     def mean(self) -> Vector:
-        return self._x0 + (self.moved / self._clients).to(self._x0.dtype)
+        return self._x0 + (self.moved / self._clients).to(self._x0)
 
     def copy(self) -> LastModels:
         twin = LastModels(self._x0, self._clients)

@@ -120,7 +120,7 @@ class Checkpoints:
             touched, segments = sorted(store.clients), []
         if touched:
             rows = {f"{i:03d}": rows for i, rows in enumerate(store.rows(touched))}
-            written = self._write(f"{name}-{t:08d}", {"ids": torch.tensor(touched), **rows}, copy=True)
+            written = self._write(f"{name}-{t:08d}", {"ids": torch.tensor(touched, device="cpu"), **rows}, copy=True)
             segments = [*segments, replace(written, rows=len(touched))]
         self._segments[name] = segments
         store.touched.clear()
@@ -249,5 +249,6 @@ def filled(state: State, tensors: dict[str, Tensor]) -> State:
         )
     if state.models is not None:
         state.models.moved = tensors["moved"]
-    server = with_leaves(state.server, [tensors[name] for name in names])
-    return replace(state, server=server, aggregate=tensors["aggregate"])
+    device = state.server.x.device
+    server = with_leaves(state.server, [tensors[name].to(device) for name in names])
+    return replace(state, server=server, aggregate=tensors["aggregate"].to(device))

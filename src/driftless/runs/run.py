@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import shlex
 import signal
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing, contextmanager
@@ -24,7 +23,7 @@ from driftless.engine.evaluation_settings import Monitor
 from driftless.engine.history import Event, Record, with_own_values
 from driftless.engine.simulation import Simulation, one_run_at_a_time, play
 from driftless.engine.state import State
-from driftless.errors import Diverged, InputError, WorkerDied, check_whole, doing
+from driftless.errors import Diverged, InputError, WorkerDied, doing
 from driftless.runs.callbacks import Callback
 from driftless.runs.checkpoint import Checkpoints
 from driftless.runs.directory import (
@@ -44,10 +43,11 @@ from driftless.runs.directory import (
     is_run,
     refuse_existing,
 )
-from driftless.runs.environment import ENGINE, differences, environment, federation_summary
+from driftless.runs.environment import differences, environment, federation_summary
 from driftless.runs.files import Lines, read_lines, refuse_link, write_atomically, write_json
 from driftless.runs.fingerprint import FINGERPRINT, check_same, fingerprints
 from driftless.runs.lock import locked
+from driftless.runs.resumed_settings import refuse_other_engine, with_device, with_workers, without_weights
 
 Row = dict[str, Any]
 """A line of metrics.jsonl."""
@@ -102,11 +102,13 @@ def resume(
     workers: int | None = None,
     trust: bool = False,
     announce: Announce = ignore,
+    device: str | None = None,
 ) -> StoredRun:
     """Continue an interrupted run to the same bits.
 
     `warn` is told, before the first round, which files were damaged, what was done about it, and what is different now.
-    `workers`: another number of processes. `trust`: import code that was changed since the run was started.
+    `workers`: another number of processes. `device`: another device, on which the last bits may differ. `trust`: import
+    code that was changed since the run was started.
     """
     if not is_run(directory):
         raise InputError(f"'{directory}' is not a run directory; give one that `driftless run` made.")
@@ -119,6 +121,8 @@ def resume(
         refuse_other_engine(directory, recorded)
         changed = differences(recorded) + tuple(filter(None, [changed_code(directory / CONFIG)]))
         config = with_workers(resolve_stored(directory / CONFIG, trust).config, workers)
+        config, moved = with_device(config, device)
+        changed += moved
         used = without_weights(directory, config)
         simulation = simulation_of(used)
         simulation = replace(simulation, notices=simulation.notices + changed)
@@ -155,34 +159,6 @@ def check_same_run(directory: Path, resolved: Resolved) -> None:
             f"{here.get(key, 'not set')} here. Choose another output, or the same settings."
         )
     check_same(directory, simulation)
-
-
-def refuse_other_engine(directory: Path, recorded: dict[str, Any]) -> None:
-    if recorded.get("engine", 1) != ENGINE:
-        raise InputError(
-            f"the run in '{directory}' was started by a version of driftless with another engine, so it cannot be "
-            "continued to the same bits; start it anew with: "
-            f"driftless run {shlex.quote(str(directory / CONFIG))} output=DIR"
-        )
-
-
-def without_weights(directory: Path, config: Config) -> Config:
-    """A run with a checkpoint needs no file of weights: its x is newer. Only the mean over all clients contains x^0."""
-    if config.server.inference == "clients" or not any((directory / CHECKPOINT).glob("manifest-*.json")):
-        return config
-    return config.model_copy(update={"model": config.model.model_copy(update={"weights": None})})
-
-
-def with_workers(config: Config, workers: int | None) -> Config:
-    if workers is None:
-        return config
-    check_whole("workers", workers, 1)
-    if workers > 1 and config.engine.threads != 1:
-        raise InputError(
-            f"the run was started with {config.engine.threads} threads, and workers have one each: its numbers would "
-            "not be the same bits. Resume without --workers, or start runs that are to change with engine.threads=1."
-        )
-    return config.model_copy(update={"engine": config.engine.model_copy(update={"workers": workers})})
 
 
 class Session:
@@ -365,7 +341,7 @@ def with_decisions(resolved: Resolved, simulation: Simulation) -> Resolved:
 def fingerprint(config: Config) -> str:
     """Of everything that decides the numbers of a run."""
     settings = config.model_dump()
-    for key in ("run.checkpoint_every", "run.output", "run.label", "engine.workers", "engine.memory"):
+    for key in ("run.checkpoint_every", "run.output", "run.label", "engine.workers", "engine.memory", "engine.device"):
         section, _, name = key.partition(".")
         settings[section].pop(name)
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()

@@ -38,6 +38,7 @@ class Layout(NamedTuple):
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     dtype: torch.dtype
+    device: torch.device
     flags: tuple[bool, bool] = (False, False)
     """Conjugated, negated: torch sets these on a view and computes them when the numbers are read."""
 
@@ -45,7 +46,8 @@ class Layout(NamedTuple):
     def of(value: Tensor) -> Layout:
         storage = value.untyped_storage().data_ptr() if value.numel() else next(_new_storage)
         flags = (value.is_conj(), value.is_neg())
-        return Layout(storage, int(value.storage_offset()), tuple(value.shape), value.stride(), value.dtype, flags)
+        offset, shape = int(value.storage_offset()), tuple(value.shape)
+        return Layout(storage, offset, shape, value.stride(), value.dtype, value.device, flags)
 
     def elsewhere(self, shape: Sequence[int]) -> Layout:
         """A result of this shape in a storage of its own."""
@@ -199,7 +201,9 @@ def copied(value: Tensor) -> Tensor:
     if value.layout != torch.strided or copy.stride() == value.stride():
         return copy
     memory = value.untyped_storage().clone()
-    return torch.empty(0, dtype=value.dtype).set_(memory, value.storage_offset(), value.shape, value.stride())
+    return torch.empty(0, dtype=value.dtype, device=value.device).set_(
+        memory, value.storage_offset(), value.shape, value.stride()
+    )
 
 
 def writes(function: Any) -> bool:

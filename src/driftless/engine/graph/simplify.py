@@ -136,7 +136,8 @@ def replace_filled(graph: Graph) -> None:
             continue
         shape, value = list(layout(node).shape), FILLED[node.target]
         with graph.inserting_before(node):
-            same = graph.call_function(aten.full.default, (shape, value), {"dtype": layout(node).dtype})
+            of = {"dtype": layout(node).dtype, "device": layout(node).device}
+            same = graph.call_function(aten.full.default, (shape, value), {**of})
         same.meta = dict(node.meta)
         node.replace_all_uses_with(same)
     deduplicate(graph)
