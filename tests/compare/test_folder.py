@@ -159,7 +159,7 @@ def test_ctrl_c_saves_all_runs_and_the_whole_is_resumed_to_the_same_bits(
 
 def processes_of_jobs(parent: int) -> list[int]:
     children = [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
-    return [pid for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+    return [pid for pid in children if "resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
 LONG = [*words("rounds=400", "epochs=3", "batch_size=20", "checkpoint_every=4"), "seeds=1"]

@@ -129,11 +129,12 @@ def run_jobs(
 def start_method() -> str | None:
     """How processes are started; None if they cannot be.
 
-    Forked ones have the objects of a user's script. Spawned ones do not, and would run the script itself again.
+    Forked ones begin at once, with the data and a user's objects. Spawned ones import everything anew, and would run a
+    user's script itself again.
     """
-    if not in_script():
-        return "spawn"
-    return "fork" if sys.platform == "linux" else None
+    if sys.platform == "linux":
+        return "fork"
+    return None if in_script() else "spawn"
 
 
 def _in_processes(
