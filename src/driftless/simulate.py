@@ -17,6 +17,7 @@ from driftless.data.cohorts import Cohort, as_schedule
 from driftless.data.constructors import advice
 from driftless.data.federation import Federation
 from driftless.data.inputs import Inputs, described, named_inputs, take
+from driftless.engine import channels_last
 from driftless.engine.augment import check_images
 from driftless.engine.batches import check_steps
 from driftless.engine.check import check_single
@@ -27,6 +28,7 @@ from driftless.engine.history import Event, History, Record, with_own_values
 from driftless.engine.local import LocalTraining, check_agreement
 from driftless.engine.losses import Loss, class_dimension, default_loss
 from driftless.engine.metrics import Given
+from driftless.engine.minibatches import Workload
 from driftless.engine.resident import Output
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
@@ -204,6 +206,7 @@ def prepare(
     notices += where
     loss = default_loss(federation.targets) if loss is None else loss
     outputs = check_fit(flat, federation, loss)
+    channels_last.use_if_it_works(Workload(algorithm, flat, loss, local, federation, seed))
     settings = EvaluationSettings() if evaluation is None else evaluation
     of = evaluation_of(settings, flat, loss, federation, local, seed, outputs)
     monitor = None if evaluate_every == 0 else monitor_of(settings, of)

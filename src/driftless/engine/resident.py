@@ -42,6 +42,8 @@ class ResidentModule:
             p.data = self.vector[layer].view(p.shape)
         self._gradient: Tensor | None = None
         self._saved = SavedState(module, other_than=(KeyedDropout,))
+        self.channels_last = False
+        """Whether images are given to the module in that order (channels_last.py)."""
 
     @property
     def gradient(self) -> Tensor:
@@ -68,7 +70,7 @@ class ResidentModule:
             begin_training(self.module, self._kept_in_eval)
         for dropout in self._dropouts:
             dropout.start(key)
-        args, kwargs = arguments(inputs)
+        args, kwargs = arguments(self._in_order(inputs))
         return self._output(self.module(*args, **kwargs))
 
     @torch.no_grad()
@@ -81,5 +83,12 @@ class ResidentModule:
         """What the module itself returns in evaluation mode, on a copy of the inputs: a layer may write over them."""
         if self.module.training:
             self.module.eval()
-        args, kwargs = arguments(map_inputs(Tensor.clone, inputs))
+        args, kwargs = arguments(self._in_order(map_inputs(Tensor.clone, inputs)))
         return self.module(*args, **kwargs)
+
+    def _in_order(self, inputs: Inputs) -> Inputs:
+        return map_inputs(in_channels_last, inputs) if self.channels_last else inputs
+
+
+def in_channels_last(images: Tensor) -> Tensor:
+    return images.contiguous(memory_format=torch.channels_last) if images.dim() == 4 else images

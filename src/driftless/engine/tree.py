@@ -16,7 +16,18 @@ Tree = Any
 
 
 def leaves(tree: Tree) -> list[Tensor]:
-    return [leaf for _, leaf in named_leaves(tree)]
+    """In the order of `named_leaves`; called for every step, hence without names."""
+    if isinstance(tree, Tensor):
+        return [tree]
+    if not isinstance(tree, (tuple, dict)):
+        return []
+    found: list[Tensor] = []
+    for part in parts_of(tree):
+        if isinstance(part, Tensor):
+            found.append(part)
+        elif part is not None:
+            found += leaves(part)
+    return found
 
 
 def named_leaves(tree: Tree, name: str = "") -> Iterator[tuple[str, Tensor]]:
@@ -31,10 +42,12 @@ def named_leaves(tree: Tree, name: str = "") -> Iterator[tuple[str, Tensor]]:
 
 def map_leaves(f: Callable[..., Any], tree: Tree, *others: Tree) -> Tree:
     """The tree of f(leaf, leaf of the others, ...)."""
+    if isinstance(tree, Tensor):
+        return f(tree, *others)
     if isinstance(tree, (tuple, dict)):
         together = zip(parts_of(tree), *map(parts_of, others), strict=True)
         return like(tree, [map_leaves(f, *parts) for parts in together])
-    return f(tree, *others) if isinstance(tree, Tensor) else tree
+    return tree
 
 
 def with_leaves(tree: Tree, new: list[Tensor]) -> Tree:
@@ -50,11 +63,12 @@ def stack(trees: list[Tree]) -> Tree:
 
 def structure(tree: Tree) -> Hashable:
     """Equal for trees that differ in the numbers of their tensors only."""
-    if isinstance(tree, (tuple, dict)):
-        names = tuple(tree) if isinstance(tree, dict) else ()
-        return (type(tree), names, *(structure(part) for part in parts_of(tree)))
     if isinstance(tree, Tensor):
         return (tree.shape, tree.stride(), tree.dtype)
+    if isinstance(tree, dict):
+        return (type(tree), tuple(tree), *map(structure, parts_of(tree)))
+    if isinstance(tree, tuple):
+        return (type(tree), *map(structure, tree))
     return repr(tree)
 
 

@@ -20,7 +20,7 @@ from driftless.data.federation import Federation
 from driftless.data.inputs import Inputs, named_inputs
 
 LISTED = ("numpy", "safetensors")
-ENGINE = 2
+ENGINE = 3
 """Raised when the same settings give other bits than before: runs of another number are not resumed."""
 MOST_SIZES = 1000
 MOST_CLIENTS, MOST_CLASSES = 100, 100
