@@ -35,7 +35,7 @@ from measure import (
     value_text,
 )
 
-NAMES = ("mlp", "logistic", "cnn", "recurrent", "corrected", "outside", "startup", "population")
+NAMES = ("mlp", "logistic", "cnn", "recurrent", "corrected", "outside", "startup", "population", "scale")
 ROW_SCRIPTS = ("mlp", "logistic", "cnn", "recurrent")
 COLUMNS = (ONE, WORKERS, DEFAULT, FLOWER, PFL, PLAIN, TUNED, MATMUL, FEDLAB, FLUKE)
 SHORTFALLS = HERE / "shortfalls.md"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +18,7 @@ from driftless.algorithms import ALGORITHMS
 from driftless.data.cohorts import Cohort, as_schedule
 from driftless.data.constructors import advice
 from driftless.data.federation import Federation
-from driftless.data.inputs import Inputs, described, named_inputs, take
+from driftless.data.inputs import Inputs, cast_floats, described, named_inputs, take
 from driftless.engine import channels_last
 from driftless.engine.augment import check_images
 from driftless.engine.batches import check_steps
@@ -105,6 +107,7 @@ def simulate(
     )  # fmt: skip
     for sentence in unused_names(simulation.algorithm):
         warnings.warn(sentence, stacklevel=3)  # where simulate was called, through the lock around it
+    simulation.check_fits(Path(tempfile.gettempdir()), checkpoints=False)
     current = simulation.init()
     if state is not None:
         check_type("state", state, State, "the state of a run", "give result.state of the first part")
@@ -112,7 +115,10 @@ def simulate(
         current = state.copy().on(simulation.model.device)
     if isinstance(model, nn.Module):
         check_single(simulation.workload, model)
-    history, events = History(), [Event(0, notice) for notice in simulation.notices + simulation.decision.notices]
+    on_disk = (
+        (f"client state is on disk: {simulation.memory_needed.text('disk')}",) if simulation.store == "disk" else ()
+    )
+    history, events = History(), [Event(0, what) for what in simulation.notices + simulation.decision.notices + on_disk]
     client_metrics: dict[str, list[float]] = {}
     monitored = simulation.monitor.column if simulation.monitor else ""
     try:
@@ -202,7 +208,7 @@ def prepare(
         notices += (
             f"dropout layers in eval mode drop nothing: {number}; to train with them, call train() on the model",
         )
-    federation, where = placed(federation.to(state_dtype(dtype)), place)
+    federation, where = placed(federation.to(state_dtype(dtype), train_inputs=False), place)
     notices += where
     loss = default_loss(federation.targets) if loss is None else loss
     outputs = check_fit(flat, federation, loss)
@@ -273,7 +279,7 @@ def check_no_empty_client(federation: Federation) -> None:
 def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> Tensor:
     """One forward pass on two examples: does the model take the inputs, do its outputs fit the targets? The outputs."""
     rows = extreme_examples(federation.inputs)
-    inputs = moved_inputs(take(federation.inputs, rows), model.device)
+    inputs = moved_inputs(cast_floats(take(federation.inputs, rows), model.initial.dtype), model.device)
     targets = moved(federation.targets[rows], model.device)
     try:
         with torch_stream(0, "fit"):
@@ -321,8 +327,8 @@ def extreme_examples(inputs: Inputs) -> list[int]:
         if part.is_floating_point() or part.numel() == 0:
             rows += range(len(part[:2]))
         else:
-            each = part.reshape(len(part), -1).to(torch.int64)
-            rows += [int(each.amin(1).argmin()), int(each.amax(1).argmax())]
+            each = part.reshape(len(part), -1)
+            rows += [int(each.amin(1).to(torch.int64).argmin()), int(each.amax(1).to(torch.int64).argmax())]
     return rows
 
 

@@ -12,7 +12,7 @@ def described(*words: str) -> dict[str, str]:
     return describe(config, simulation_of(config))
 
 
-def test_the_effective_values_of_a_run_are_two_lines():
+def test_the_effective_values_of_a_run_are_two_lines_and_what_it_needs_is_a_third():
     found = described(
         "algorithm=fedprox", "epochs=5", "batch_size=10", "lr=0.1", "clients=50", "partition=dirichlet",
         "data.alpha=0.1", "cohort=0.2", "rounds=60", "mu=0.5",
@@ -21,7 +21,9 @@ def test_the_effective_values_of_a_run_are_two_lines():
         "fedprox (mu=0.5, server_lr=1); 60 rounds; cohort 10 of 50; local: 5 epochs of batches of 10, lr 0.1",
         "digits: 50 clients, dirichlet (alpha=0.1, sigma=0.3, sizes=balanced); logistic, 650 parameters; "
         "weighted uniformly",
+        found["memory"],
     ]
+    assert found["memory"].startswith("up to ")
 
 
 def test_values_that_nobody_gave_are_those_of_the_run():
@@ -62,9 +64,11 @@ def test_of_several_runs_what_they_share_is_said_once_and_what_differs_by_name()
         "local: 1 epoch of the full local batch, lr 0.1 (fedavg, adabest); "
         "local: 1 epoch of the full local batch, lr 0.01 (slow)",
         "weighted by examples (fedavg, slow); weighted uniformly (adabest)",
+        f"{found['fedavg']['memory']} (fedavg, slow); {found['adabest']['memory']} (adabest)",
     ]
     assert common_lines({"fedavg": [found["fedavg"]]}) == lines(found["fedavg"])
     assert common_lines({"fedavg": [found["fedavg"], found["slow"]]}) == [
         "fedavg (server_lr=1); 100 rounds; cohort 10 of 20",
         "digits: 20 clients, iid; logistic, 650 parameters; weighted by examples",
+        found["fedavg"]["memory"],
     ]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driftless import EngineSettings, Federation, simulate
-from driftless.data.cohorts import Constant, Cyclic, Doubling, Explicit, as_schedule, parse
+from driftless.data.cohorts import Constant, Cyclic, Doubling, Explicit, Schedule, as_schedule, parse
 from driftless.errors import InputError
 
 SCHEDULES = [Constant(10), Constant(0.25), Doubling(3, 2, 20), Cyclic(7), Cyclic(0.3)]
@@ -212,3 +213,18 @@ def test_a_run_takes_its_cohorts_from_a_function(workers):
         engine=EngineSettings("single", workers=workers),
     )  # fmt: skip
     assert chosen.history["cohort"] == [2, 3, 1, 2]
+
+
+@pytest.mark.parametrize("schedule", [Constant(10), Cyclic(10), Doubling(10, 5, 100)], ids=repr)
+def test_drawing_a_cohort_of_many_clients_costs_what_the_cohort_costs(schedule: Schedule):
+    """A cohort of 10 of 100 million: listing them takes 0.8 GB and, twenty times, many seconds."""
+    clients = 10**8 if not isinstance(schedule, Cyclic) else 10**6
+    schedule.clients(1, clients, 0)
+    tracemalloc.start()
+    try:
+        drawn = [schedule.clients(t, clients, 0) for t in range(2, 22)]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert all(len(cohort) == schedule.size(t, clients) for t, cohort in enumerate(drawn, start=2))
+    assert peak < 2**20

@@ -60,7 +60,7 @@ def test_the_number_of_classes_covers_the_test_set_and_may_be_given():
         (np.ones((1, 2), np.bool_), np.ones(1, np.longdouble), torch.float32, torch.float64),
         (np.ones((1, 2), ">f4"), np.ones(1, ">i4"), torch.float32, torch.int64),
         (np.ones((3, 2))[::-2], np.ones(3)[::-2], torch.float64, torch.float64),
-        (torch.ones(1, 2, dtype=torch.float16), torch.ones(1, dtype=torch.int32), torch.float32, torch.int64),
+        (torch.ones(1, 2, dtype=torch.float16), torch.ones(1, dtype=torch.int32), torch.float16, torch.int64),
         (torch.ones(1, 2, dtype=torch.int32), torch.ones(1, requires_grad=True), torch.int32, torch.float32),
     ],
 )

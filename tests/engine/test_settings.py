@@ -20,7 +20,9 @@ from driftless.engine.settings import LARGEST_BLOCK, WORTH_PROCESSES, block_size
 from engine.own import Poisoned
 from engine.problems import classification, linear, network, regression, run, seeded
 
-DEFAULTS = {"device": "cpu", "threads": 1, "workers": 1, "memory": 1.0, "replay": True}
+DEFAULTS = {
+    "device": "cpu", "store": "memory", "store_dtype": None, "threads": 1, "workers": 1, "memory": 1.0, "replay": True,
+}  # fmt: skip
 
 
 @pytest.fixture

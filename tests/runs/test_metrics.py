@@ -116,7 +116,7 @@ def test_train_loss_and_accuracy_are_the_cohorts_means_over_local_steps_and_exam
     losses, accuracies, weights = [], [], []
     clients = simulation.cohort.clients(1, 20, 0)
     for client in clients.tolist():
-        inputs, targets = simulation.federation.client(client)
+        inputs, targets = simulation.federation.to(torch.float64).client(client)
         module = models.build("logistic", simulation.federation.input_shape, 10, seed=0).double()
         steps, hits = [], []
         (order,) = plans_of(simulation.workload, [client], 1)

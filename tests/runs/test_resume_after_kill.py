@@ -62,6 +62,7 @@ CASES = {
     "scaffold": Case(["algorithm=scaffold"], ["write 12", 19]),
     "ghbm": Case(["algorithm=ghbm", "tau=3"], ["write 8"]),
     "feddyn, all clients' models": Case(["algorithm=feddyn", "inference=clients"], [1]),
+    "feddyn on disk": Case(["algorithm=feddyn", "inference=clients", "engine.store=disk"], [6]),
 }
 PAIRS = [list(CASES)[i : i + 2] for i in range(0, len(CASES), 2)]
 

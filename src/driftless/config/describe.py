@@ -20,7 +20,7 @@ OFTEN_SHOWN = ("lr", "lr_decay", "epochs", "steps", "batch_size")
 
 def describe(config: Config, simulation: Simulation) -> Description:
     """`simulation` is the one of this configuration."""
-    federation = simulation.federation
+    federation, needed = simulation.federation, simulation.memory_needed
     algorithm, data, model = (
         section.name.rpartition("/")[2] for section in (config.algorithm, config.data, config.model)
     )
@@ -33,14 +33,16 @@ def describe(config: Config, simulation: Simulation) -> Description:
         "data": f"{data}: {clients_text(simulation)}{partition_text(config)}",
         "model": f"{model}, {simulation.model.size:,} parameters",
         "weighting": "weighted by examples" if simulation.weighting == "examples" else "weighted uniformly",
+        "memory": needed.text(simulation.store) + needed.checkpoints_text(),
     }
 
 
 def lines(description: Description) -> list[str]:
-    """Of one run: two lines."""
-    first = [topic for topic in ("algorithm", "rounds", "cohort", "local") if topic in description]
-    rest = [text for topic, text in description.items() if topic not in first]
-    return ["; ".join(part) for part in ([description[topic] for topic in first], rest) if part]
+    """Of one run: what is done, with which data and model, and what it needs."""
+    first, last = ("algorithm", "rounds", "cohort", "local"), ("memory",)
+    rest = tuple(topic for topic in description if topic not in first + last)
+    parts = ([description[topic] for topic in topics if topic in description] for topics in (first, rest, last))
+    return ["; ".join(part) for part in parts if part]
 
 
 def common_lines(descriptions: Mapping[str, Sequence[Description]]) -> list[str]:

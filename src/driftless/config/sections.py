@@ -111,5 +111,7 @@ BOOKKEEPING = ("run.output", "run.checkpoint_every", "run.label")
 
 
 def is_experiment(key: str) -> bool:
-    """Whether a setting can change a result beyond rounding: the engine's cannot, except its precision."""
-    return key == "engine.precision" or (not key.startswith("engine.") and key not in BOOKKEEPING)
+    """Whether a setting can change a result beyond rounding: the engine's cannot, except types of numbers."""
+    return key in ("engine.precision", "engine.store_dtype") or (
+        not key.startswith("engine.") and key not in BOOKKEEPING
+    )

@@ -15,7 +15,7 @@ from driftless.config.user_code import make_algorithm
 from driftless.cost.counting import Example
 from driftless.cost.measure import BATCH_SIZE, STEPS, Amounts, Cost, measure
 from driftless.data import load
-from driftless.data.inputs import take
+from driftless.data.inputs import cast_floats, take
 from driftless.errors import InputError
 from driftless.models import build
 
@@ -35,7 +35,7 @@ def cost_table(
     if not chosen:
         chosen = {name: cls() for name, cls in ALGORITHMS.items()}
     federation = load(data)
-    example = take(federation.inputs, slice(1)), federation.targets[:1]
+    example = cast_floats(take(federation.inputs, slice(1)), dtype), federation.targets[:1]
     module = build(model, federation.input_shape, federation.classes, target_shape=federation.target_shape)
     work = {"steps": steps, "batch_size": batch_size, "examples": examples, "dtype": dtype}
     return [measured(name, algorithm, module, example, work) for name, algorithm in chosen.items()]

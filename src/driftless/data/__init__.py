@@ -9,11 +9,13 @@ from driftless.data.examples import Examples
 from driftless.data.federation import Federation
 from driftless.data.held_out import hold_out
 from driftless.data.load import load
+from driftless.data.mapped_files import map_file
 from driftless.data.partition import PARTITIONS, Partition
 
 __all__ = [
     "Federation",
     "load",
+    "map_file",
     "hold_out",
     "optimum",
     "as_schedule",

@@ -6,7 +6,7 @@ examples cost one pass over the memory.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from driftless.data.inputs import Inputs, named_inputs
+from driftless.data.mapped_files import as_mapped
 from driftless.errors import InputError, short_repr
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -22,8 +23,12 @@ Values: TypeAlias = Tensor | npt.ArrayLike
 SeveralValues: TypeAlias = Values | tuple[Values, ...] | Mapping[str, Values]
 """What `as_inputs` takes."""
 
-# Other dtypes are converted: torch supports too few operations on them.
-_KEPT_INPUTS = (torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8)
+# Other dtypes are converted: torch supports too few operations on them. Floats of any kind become those of the run
+# batch by batch (inputs.cast_floats), so that data in half precision take half the memory.
+_HALF = (torch.float16, torch.bfloat16)
+_KEPT = (torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8)
+PIECE = 2**24
+"""Values that are looked at together where a check needs memory."""
 
 
 def as_inputs(values: SeveralValues, owner: str) -> Inputs:
@@ -50,7 +55,7 @@ def as_inputs(values: SeveralValues, owner: str) -> Inputs:
 def as_input(values: Values, what: str) -> Tensor:
     """One of several inputs: a mask stays a mask."""
     tensor = _as_tensor(values, what)
-    if tensor.dtype in (*_KEPT_INPUTS, torch.bool):
+    if tensor.dtype in (*_KEPT, *_HALF, torch.bool):
         return tensor
     return tensor.to(torch.float32 if tensor.is_floating_point() else torch.int64)
 
@@ -60,7 +65,12 @@ def as_targets(values: Values, owner: str) -> Tensor:
     tensor = _as_tensor(values, f"the targets of {owner}")
     if not tensor.is_floating_point():
         return tensor.to(torch.int64)
-    return tensor if tensor.dtype in _KEPT_INPUTS else tensor.to(torch.float32)
+    return tensor if tensor.dtype in _KEPT else tensor.to(torch.float32)
+
+
+def full_precision(dtype: torch.dtype) -> torch.dtype:
+    """float32 for a type of half precision, else the type itself."""
+    return torch.float32 if dtype in _HALF else dtype
 
 
 def _as_tensor(values: Values, what: str) -> Tensor:
@@ -76,6 +86,8 @@ def _from_array(values: npt.ArrayLike, what: str) -> Tensor:
     try:
         if isinstance(values, list) and values and all(isinstance(row, Tensor) for row in values):
             return torch.stack(values)
+        if isinstance(values, np.memmap) and (mapped := as_mapped(values)) is not None:
+            return mapped
         array = np.asarray(values)
     except (ValueError, RuntimeError) as error:
         raise InputError(f"{what} do not form an array ({error}); {EQUAL_ROWS}.") from error
@@ -163,7 +175,7 @@ def check_finite(values: Tensor, what: str, offsets: Ints | None) -> None:
     low, high = torch.aminmax(values)
     if torch.isfinite(low) and torch.isfinite(high):
         return
-    owner, count, others = _locate(~torch.isfinite(values), offsets)
+    owner, count, others = _locate(values, lambda piece: ~torch.isfinite(piece), offsets)
     raise InputError(
         f"{owner} has {count} non-finite values (NaN or infinity) in its {what}{others}; "
         "remove these examples or replace the values."
@@ -176,16 +188,21 @@ def check_labels(targets: Tensor, classes: int, offsets: Ints | None) -> None:
     low, high = (int(bound) for bound in torch.aminmax(targets))
     if low >= 0 and high < classes:
         return
-    owner, count, others = _locate((targets < 0) | (targets >= classes), offsets)
+    owner, count, others = _locate(targets, lambda piece: (piece < 0) | (piece >= classes), offsets)
     raise InputError(
         f"{owner} has {count} labels outside 0..{classes - 1}{others} (the labels go from {low} to {high}); "
         f"number the classes from 0 or set classes (now {classes})."
     )
 
 
-def _locate(bad: Tensor, offsets: Ints | None) -> tuple[str, int, str]:
+def pieces(values: Tensor) -> tuple[Tensor, ...]:
+    """Parts of the rows, each of a size that may be copied."""
+    return values.split(max(1, PIECE * len(values) // max(1, values.numel())))
+
+
+def _locate(values: Tensor, is_bad: Callable[[Tensor], Tensor], offsets: Ints | None) -> tuple[str, int, str]:
     """The first client with bad values, how many it has, and a remark on how many other clients have some."""
-    bad_in_row = bad.reshape(len(bad), -1).sum(1)
+    bad_in_row = torch.cat([is_bad(piece).reshape(len(piece), -1).sum(1) for piece in pieces(values)])
     before = np.concatenate([[0], np.cumsum(bad_in_row.cpu().numpy())])
     if offsets is None:
         return "the test set", int(before[-1]), ""

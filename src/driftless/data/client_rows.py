@@ -19,9 +19,11 @@ from driftless.data.array_checks import (
     check_alike,
     check_alike_inputs,
     check_pair,
+    full_precision,
 )
 from driftless.data.constructors import advice
-from driftless.data.inputs import Inputs, map_inputs, take
+from driftless.data.inputs import Inputs, map_inputs, named_inputs, select, take
+from driftless.data.memory import check_memory
 from driftless.data.read_dataset import Roles, read_pair
 from driftless.errors import InputError, check_type, unknown
 
@@ -118,6 +120,27 @@ def as_pair(pair: Any, owner: str) -> tuple[Inputs, Tensor]:
     if len(targets) == 0:
         raise InputError(f"{owner} has no examples; leave it out or give it at least one.")
     return inputs, targets
+
+
+def converted(inputs: Inputs, targets: Tensor, like: tuple[Inputs, Tensor], what: str) -> tuple[Inputs, Tensor]:
+    """Test data in the types of the clients' data."""
+    check_alike_inputs(inputs, like[0], what, "the clients")
+    check_alike(targets, like[1], f"the targets of {what}", "the clients")
+    same_type = map_inputs(lambda own, part: part.to(full_precision(own.dtype)), like[0], inputs)
+    return same_type, targets.to(like[1].dtype)
+
+
+def in_client_order(inputs: Inputs, targets: Tensor, owner: Ints) -> tuple[Inputs, Tensor]:
+    """Rows sorted by their client: as they are if they are sorted already, else a copy, which must fit into memory."""
+    if not (owner[1:] < owner[:-1]).any():
+        return inputs, targets
+    check_memory(
+        sum(part.nbytes for part in (targets, *named_inputs(inputs).values())),
+        "the examples, copied in the order of their clients,",
+        "sort the files by client once, so that they can be used as they are",
+    )
+    order = torch.from_numpy(np.argsort(owner, kind="stable"))
+    return select(inputs, order), targets.index_select(0, order)
 
 
 def offsets_of(sizes: Ints) -> Ints:

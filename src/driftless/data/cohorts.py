@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -120,7 +121,15 @@ class Doubling:
 
 
 def _draw(t: int, clients: int, size: int, seed: int) -> Ints:
+    """The cost is that of the cohort: numpy lists all clients only if more than a twentieth of them is drawn."""
     return np.sort(stream(seed, "cohort", t).choice(clients, size, replace=False, shuffle=False))
+
+
+@lru_cache(maxsize=1)  # all rounds of a run: a round costs no more than its cohort
+def _cycle(clients: int, seed: int) -> Ints:
+    order = stream(seed, "cycle").permutation(clients)
+    order.flags.writeable = False
+    return order
 
 
 @dataclass(frozen=True)
@@ -140,7 +149,7 @@ class Cyclic:
         return group.stop - group.start
 
     def clients(self, t: int, clients: int, seed: int) -> Ints:
-        return np.sort(stream(seed, "cycle").permutation(clients)[self._group(t, clients)])
+        return np.sort(_cycle(clients, seed)[self._group(t, clients)])
 
     def check(self, clients: int, rounds: int) -> None:
         _check_fits(number_of_clients(self.number, clients), clients)

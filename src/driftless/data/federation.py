@@ -18,14 +18,23 @@ from driftless.data.array_checks import (
     as_assignment,
     as_inputs,
     as_targets,
-    check_alike,
-    check_alike_inputs,
     check_finite,
     check_finite_inputs,
     check_labels,
     check_pair,
 )
-from driftless.data.client_rows import Pair, as_pair, joined, listed, offsets_of, pair_of, pairs_of, tests_of
+from driftless.data.client_rows import (
+    Pair,
+    as_pair,
+    converted,
+    in_client_order,
+    joined,
+    listed,
+    offsets_of,
+    pair_of,
+    pairs_of,
+    tests_of,
+)
 from driftless.data.division import AnyPartition, assign, own_division
 from driftless.data.fingerprint import fingerprint
 from driftless.data.held_out import check_share, held_out_number, hold_out, keep_for_test
@@ -142,9 +151,7 @@ class Federation:
                 f"client {empty[0]} has no examples ({len(empty)} of {clients} clients are empty); "
                 "leave them out or use fewer clients."
             )
-        if (owner[1:] < owner[:-1]).any():
-            order = torch.from_numpy(np.argsort(owner, kind="stable"))
-            inputs, targets = select(inputs, order), targets.index_select(0, order)
+        inputs, targets = in_client_order(inputs, targets, owner)
         names = names if client_names is None else client_names
         federation = cls(inputs, targets, offsets, client_test=client_test, name=name, client_names=names)
         return _checked(federation, test, classes)
@@ -300,21 +307,26 @@ class Federation:
         owner = np.repeat(np.arange(self.clients), self.sizes * per_example)
         return owner, self.targets.reshape(-1).cpu().numpy(), self.classes
 
-    def to(self, dtype: torch.dtype) -> Federation:
-        """Floating inputs and targets in this dtype, everywhere; integers stay as they are."""
+    def to(self, dtype: torch.dtype, train_inputs: bool = True) -> Federation:
+        """Floating inputs and targets in this dtype, everywhere; integers stay as they are.
+
+        `train_inputs=False` leaves the clients' inputs as they are: what is trained on is converted batch by batch.
+        """
         if not dtype.is_floating_point:
             raise InputError(f"dtype must be floating, such as torch.float32 or torch.float64, got {dtype}.")
 
-        return self._with_tensors(lambda values: values.to(dtype) if values.is_floating_point() else values)
+        return self._with_tensors(
+            lambda values: values.to(dtype) if values.is_floating_point() else values, train_inputs
+        )
 
     def on(self, device: torch.device) -> Federation:
         """All data on this device."""
         return self._with_tensors(lambda values: values.to(device))
 
-    def _with_tensors(self, f: Callable[[Tensor], Tensor]) -> Federation:
+    def _with_tensors(self, f: Callable[[Tensor], Tensor], train_inputs: bool = True) -> Federation:
         return replace(
             self,
-            inputs=map_inputs(f, self.inputs),
+            inputs=map_inputs(f, self.inputs) if train_inputs else self.inputs,
             targets=f(self.targets),
             test=(map_inputs(f, self.test[0]), f(self.test[1])) if self.test else None,
             validation=self.validation._with_tensors(f) if self.validation else None,
@@ -352,12 +364,12 @@ def _checked(federation: Federation, test: Pair | None, classes: int | None) -> 
     """The federation with its test set and its number of classes, after checking all values."""
     own = federation.client_test
     stores: list[tuple[Inputs, Tensor, Ints | None]] = [(federation.inputs, federation.targets, federation.offsets)]
-    test_pair = None
+    like, test_pair = (federation.inputs, federation.targets), None
     if test is not None:
-        test_pair = _converted(*as_pair(test, "the test set"), federation, "the test set")
+        test_pair = converted(*as_pair(test, "the test set"), like, "the test set")
         stores.append((*test_pair, None))
     if own is not None:
-        inputs, targets = _converted(own.inputs, own.targets, federation, "client_test")
+        inputs, targets = converted(own.inputs, own.targets, like, "client_test")
         own = replace(own, inputs=inputs, targets=targets)
         stores.append((inputs, targets, own.offsets))
     for inputs, targets, offsets in stores:
@@ -368,14 +380,6 @@ def _checked(federation: Federation, test: Pair | None, classes: int | None) -> 
         for _, targets, offsets in stores:
             check_labels(targets, classes, offsets)
     return replace(federation, test=test_pair, client_test=own and replace(own, classes=classes), classes=classes)
-
-
-def _converted(inputs: Inputs, targets: Tensor, federation: Federation, what: str) -> tuple[Inputs, Tensor]:
-    """Test data in the types of the federation."""
-    check_alike_inputs(inputs, federation.inputs, what, "the clients")
-    check_alike(targets, federation.targets, f"the targets of {what}", "the clients")
-    same_type = map_inputs(lambda like, part: part.to(like.dtype), federation.inputs, inputs)
-    return same_type, targets.to(federation.targets.dtype)
 
 
 def _as_classes(classes: int | None, targets: list[Tensor]) -> int | None:

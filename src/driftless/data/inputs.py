@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor
 
 Inputs: TypeAlias = Tensor | tuple[Tensor, ...] | dict[str, Tensor]
@@ -35,6 +36,11 @@ def take(inputs: Inputs, rows: Any) -> Inputs:
 def select(inputs: Inputs, rows: Tensor) -> Inputs:
     """A copy of these rows: faster than `take`."""
     return map_inputs(lambda part: part.index_select(0, rows), inputs)
+
+
+def cast_floats(inputs: Inputs, dtype: torch.dtype) -> Inputs:
+    """Floats in this type; integers and masks stay as they are."""
+    return map_inputs(lambda part: part.to(dtype) if part.is_floating_point() else part, inputs)
 
 
 def arguments(inputs: Inputs) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:

@@ -9,6 +9,11 @@ from pathlib import Path
 
 from driftless.errors import InputError, is_out_of_memory
 
+GROUPS = Path("/sys/fs/cgroup")
+OWN_GROUPS = Path("/proc/self/cgroup")
+VERSION_1 = "memory.limit_in_bytes", "memory.usage_in_bytes"
+"""Files of a control group of version 1."""
+
 
 def check_memory(needed: int, what: str, remedy: str) -> None:
     """Raise unless `needed` bytes are free; on systems that do not report free memory nothing is checked."""
@@ -42,7 +47,28 @@ def _free_on_machine() -> int | None:
 
 
 def _free_in_container() -> int | None:
-    with contextlib.suppress(OSError, ValueError):  # ValueError: the limit is "max"
-        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
-        return limit - int(Path("/sys/fs/cgroup/memory.current").read_text())
+    amounts = [amount for amount in map(_free_in_group, _groups()) if amount is not None]
+    return min(amounts, default=None)
+
+
+def _groups() -> list[Path]:
+    """The control groups of this process and those around it, of either version."""
+    found: list[Path] = []
+    with contextlib.suppress(OSError):
+        for line in OWN_GROUPS.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers in ("", "memory"):
+                root = GROUPS / controllers
+                group = root / path.lstrip("/")
+                found += [group, *(parent for parent in group.parents if parent.is_relative_to(root))]
+    return found
+
+
+def _free_in_group(group: Path) -> int | None:
+    """Pages of files are given back when memory is needed, so they are free."""
+    with contextlib.suppress(OSError, ValueError, KeyError):  # ValueError: the limit is "max"
+        limit, used = ("memory.max", "memory.current") if (group / "memory.max").exists() else VERSION_1
+        stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        files = sum(int(stat.get(f"total_{name}", stat[name])) for name in ("active_file", "inactive_file"))
+        return int((group / limit).read_text()) - int((group / used).read_text()) + files
     return None

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 
 from driftless.algorithm import Vector
-from driftless.data.inputs import arguments, take
+from driftless.data.inputs import arguments, cast_floats, take
 from driftless.engine import augment
 from driftless.engine.batches import chunks
 from driftless.engine.device import moved, moved_inputs
@@ -53,7 +53,7 @@ def trial_batch(work: Workload) -> Batch:
         first = np.sort(np.unique(labels.cpu().numpy(), return_index=True)[1])[:MOST_EXAMPLES]
     fill = stream(work.seed, "trial-batch").integers(len(labels), size=max(2, min(width, MOST_EXAMPLES)))
     rows = torch.from_numpy(np.concatenate([first, fill])[: max(len(first), len(fill))])
-    inputs, targets = take(federation.inputs, rows), federation.targets[rows]
+    inputs, targets = cast_floats(take(federation.inputs, rows), work.model.initial.dtype), federation.targets[rows]
     return Batch(moved_inputs(inputs, work.model.device), moved(targets, work.model.device))
 
 

@@ -249,7 +249,7 @@ class DistributedStore(ClientStore):
     def rows(self, clients: Sequence[int]) -> list[Tensor]:
         if self.cluster is None or self.away.isdisjoint(clients):
             return super().rows(clients)
-        return self.cluster.fetch(list(clients))
+        return self.as_stored(self.cluster.fetch(list(clients)))
 
     def put(self, clients: Sequence[int], states: Tree) -> None:
         super().put(clients, states)
@@ -281,7 +281,7 @@ class Cluster:
         known = state.clients.clients
 
         def serve(group: Group) -> None:
-            follow(Rank(group, plan, evaluation, ClientStore(), known), cohort, state.server.x)
+            follow(Rank(group, plan, evaluation, state.clients.empty(), known), cohort, state.server.x)
 
         self._processes = Processes(workers, serve)
         self._rank = Rank(self._processes.group, plan, evaluation, self.store, known)

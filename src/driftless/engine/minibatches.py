@@ -11,7 +11,7 @@ from torch import Tensor
 
 from driftless.algorithm import Algorithm
 from driftless.data.federation import Federation
-from driftless.data.inputs import map_inputs, select
+from driftless.data.inputs import cast_floats, map_inputs, select
 from driftless.engine import augment, batches
 from driftless.engine.batches import BlockPlan, Plan
 from driftless.engine.device import moved, moved_inputs
@@ -85,6 +85,7 @@ def gathered(work: Workload, client: int, plan: Plan, keys: Tensor | None, moves
     for k, (rows, count) in enumerate(zip(index, plan.count.tolist(), strict=True)):
         rows = rows[:count]
         inputs = moved_inputs(select(federation.inputs, rows), device)
+        inputs = cast_floats(inputs, work.model.initial.dtype)
         targets = moved(federation.targets.index_select(0, rows), device)
         if moves is not None:
             inputs = map_inputs(augment.moved, inputs, moves[k, 0, :count])
@@ -95,7 +96,7 @@ class BlockBatches:
     """The minibatches of a block, padded to equal width; step k is gathered for the clients from `first` on."""
 
     def __init__(self, work: Workload, plan: BlockPlan, keys: Tensor | None, moves: Tensor | None) -> None:
-        self._federation, self._device = work.federation, work.model.device
+        self._federation, self._device, self._dtype = work.federation, work.model.device, work.model.initial.dtype
         index = torch.from_numpy(np.ascontiguousarray(plan.index.swapaxes(0, 1)))
         self._index = index.to(work.federation.targets.device)
         self._keys, self._moves = keys, None if moves is None else moves.to(self._device)
@@ -114,6 +115,7 @@ class BlockBatches:
             return moved(found, self._device)
 
         inputs, targets = map_inputs(gathered, self._federation.inputs), gathered(self._federation.targets)
+        inputs = cast_floats(inputs, self._dtype)
         if self._moves is not None:
             inputs = map_inputs(augment.moved, inputs, self._moves[k, first:])
         weights = None if self._weights is None else self._weights[k, first:]

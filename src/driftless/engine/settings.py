@@ -27,6 +27,8 @@ from driftless.errors import InputError, check_choice, check_range, check_whole
 from driftless.random import torch_stream
 
 KINDS = ("auto", "block", "single")
+STORES = ("auto", "memory", "disk")
+STORED_AS = {None: None, "bfloat16": torch.bfloat16}
 GIGABYTE = 2**30
 MOST_THREADS, MOST_WORKERS, MOST_MEMORY = 1024, 128, 1e6
 """The same on every machine, so that a run can be resumed on another one."""
@@ -51,7 +53,9 @@ class EngineSettings:
     `kind`: "block" takes each local step for all clients of a block, "single" one client after the other; "auto"
     decides by the model. `block_size`: clients of a block. `threads` of each process. `workers`: processes; "auto"
     takes one per core if a round has enough work. `memory`: gigabytes that a block may take. `replay=False` runs every
-    step of a block as written, instead of replaying recorded operations.
+    step of a block as written, instead of replaying recorded operations. `store`: client state in "memory" or on
+    "disk"; "auto" takes the disk for what does not fit into half of the free memory. `store_dtype="bfloat16"` stores
+    the vectors of clients in half the space: the bits of the run are then others.
     """
 
     kind: str = "auto"
@@ -60,9 +64,13 @@ class EngineSettings:
     workers: int | str = "auto"
     memory: float = 1.0
     replay: bool = True
+    store: str = "auto"
+    store_dtype: str | None = None
 
     def __post_init__(self) -> None:
         check_choice("engine", self.kind, KINDS)
+        check_choice("store", self.store, STORES)
+        check_choice("store_dtype", self.store_dtype, STORED_AS)
         check_whole("block_size", self.block_size, 1, other=None)
         check_whole("threads", self.threads, 1, most=MOST_THREADS)
         check_whole("workers", self.workers, 1, most=MOST_WORKERS, other="auto")
@@ -73,6 +81,11 @@ class EngineSettings:
             raise InputError(
                 f"workers={self.workers} have one thread each, got threads={self.threads}; leave threads out."
             )
+
+    @property
+    def stored_as(self) -> torch.dtype | None:
+        """The type of stored vectors; None: that of the run."""
+        return STORED_AS[self.store_dtype]
 
 
 class Decision(NamedTuple):

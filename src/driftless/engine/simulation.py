@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import math
+import tempfile
 import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -29,6 +31,7 @@ from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, Record
 from driftless.engine.local import LocalTraining
 from driftless.engine.losses import Loss
+from driftless.engine.memory_needed import MemoryNeeded, check_fits, chosen_store, memory_needed
 from driftless.engine.minibatches import Workload
 from driftless.engine.module_state import check_unchanged
 from driftless.engine.personal import fine_tuning_work, with_personal
@@ -86,13 +89,32 @@ class Simulation:
         """All settings of the engine, for the record of the run."""
         decided = self.decision._asdict()
         decided.pop("notices")
-        return decided | {"memory": self.engine.memory, "replay": self.engine.replay, "device": str(self.model.device)}
+        settings = self.engine
+        given = {"memory": settings.memory, "replay": settings.replay, "store_dtype": settings.store_dtype}
+        return decided | given | {"device": str(self.model.device), "store": self.store}
 
-    def init(self) -> State:
+    @cached_property
+    def memory_needed(self) -> MemoryNeeded:
+        keeps_models = self.inference == "clients"
+        return memory_needed(self.workload, self.cohort, self.rounds, self.engine, keeps_models)
+
+    @cached_property
+    def store(self) -> str:
+        """Where client state is kept, "memory" or "disk"."""
+        return chosen_store(self.engine.store, self.memory_needed)
+
+    def check_fits(self, folder: Path, *, checkpoints: bool) -> None:
+        """Raise unless the run fits into the memory and on the disk of the folder."""
+        check_fits(self.store, self.memory_needed, folder, checkpoints=checkpoints)
+
+    def init(self, folder: Path | None = None) -> State:
+        """`folder`: where the files of client state are made, if it is kept on disk; None: the temporary folder."""
         x = self.model.initial.clone()
         server = self.algorithm.init_server(x, Facts(self.model.layers, self.federation.clients))
-        models = LastModels(x, self.federation.clients) if self.inference == "clients" else None
-        return State(self.algorithm, 0, server, ClientStore(), x, models)
+        on_disk = (folder or Path(tempfile.gettempdir())) if self.store == "disk" else None
+        store = ClientStore(on_disk, self.engine.stored_as, self.memory_needed.clients)
+        models = LastModels(x, self.federation.clients, store.empty()) if self.inference == "clients" else None
+        return State(self.algorithm, 0, server, store, x, models)
 
     def inference_vector(self, state: State) -> Vector:
         """The model that is evaluated."""

@@ -43,22 +43,23 @@ class State:
 class LastModels:
     """The mean over all clients' last models, x^0 for those never sampled: FedDyn's "all" inference model."""
 
-    def __init__(self, x: Vector, clients: int) -> None:
+    def __init__(self, x: Vector, clients: int, store: ClientStore) -> None:
         self._x0 = x
         self._clients = clients
-        self.store = ClientStore()
+        self.store = store
         self.moved = torch.zeros_like(x, dtype=torch.float64, device="cpu")
         """Sum over clients of (last model - x^0), in main memory: not every accelerator has double precision."""
 
     def put(self, clients: list[int], models: Tensor) -> None:
         before = self.store.get(clients, (self._x0,))[0]
-        self.moved = self.moved + (models.cpu().double() - before.cpu().double()).sum(0)
         self.store.put(clients, (models,))
+        after = self.store.get(clients, (self._x0,))[0]  # as stored: what is taken off again later
+        self.moved = self.moved + (after.cpu().double() - before.cpu().double()).sum(0)
 
     def mean(self) -> Vector:
         return self._x0 + (self.moved / self._clients).to(self._x0)
 
     def copy(self) -> LastModels:
-        twin = LastModels(self._x0, self._clients)
-        twin.store, twin.moved = self.store.copy(), self.moved
+        twin = LastModels(self._x0, self._clients, self.store.copy())
+        twin.moved = self.moved
         return twin

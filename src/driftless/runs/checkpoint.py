@@ -2,7 +2,8 @@
 
     manifest-00000040.json         round, length and checksum of the metrics files, the files below with their checksums
     server-00000040.safetensors
-    clients-00000030.safetensors, clients-00000040.safetensors ...     rows, newer ones replace older ones
+    clients-00000030.safetensors, clients-00000040.safetensors ...     rows, newer ones replace older ones;
+                                                                       many rows: also clients-00000040.1 ...
     clients-00000030.safetensors.copy ...                              the same bytes
     metrics.jsonl, events.jsonl                                        copies, written with the files of the run
 
@@ -37,6 +38,8 @@ from driftless.runs.files import Prefix, read_bytes, whole_prefix, write_atomica
 KEPT = 2
 STORES = ("clients", "models")
 COPY = ".copy"
+MOST_BYTES = 2**26
+"""Of the rows in a file."""
 
 
 @dataclass
@@ -105,6 +108,7 @@ class Checkpoints:
                 damaged.append(f"{path.name}: {error}")
                 continue
             self._segments = {name: [Segment(**s) for s in manifest[name]] for name in STORES}
+            self._remove_old()  # what a save left behind that did not come to its end
             return Loaded(state, lines, [f"{each}; an older checkpoint is used" for each in damaged] + repaired)
         if manifests:
             raise InputError(
@@ -118,10 +122,11 @@ class Checkpoints:
         touched = sorted(store.touched)
         if sum(s.rows for s in segments) + len(touched) > 2 * len(store):
             touched, segments = sorted(store.clients), []
-        if touched:
-            rows = {f"{i:03d}": rows for i, rows in enumerate(store.rows(touched))}
-            written = self._write(f"{name}-{t:08d}", {"ids": torch.tensor(touched, device="cpu"), **rows}, copy=True)
-            segments = [*segments, replace(written, rows=len(touched))]
+        for number, clients in enumerate(pieces(store, touched)):
+            rows = {f"{i:03d}": rows for i, rows in enumerate(store.rows(clients))}
+            file = f"{name}-{t:08d}{f'.{number}' if number else ''}"
+            written = self._write(file, {"ids": torch.tensor(clients, device="cpu"), **rows}, copy=True)
+            segments = [*segments, replace(written, rows=len(clients))]
         self._segments[name] = segments
         store.touched.clear()
 
@@ -193,6 +198,15 @@ class Checkpoints:
         for path in self.folder.glob("*.safetensors*"):
             if path.name.removesuffix(COPY) not in needed:
                 path.unlink()
+
+
+def pieces(store: ClientStore, clients: list[int]) -> list[list[int]]:
+    """The clients in parts whose rows fit into memory a few times, however many there are."""
+    if not clients:
+        return []
+    bytes_of_a_row = sum(row.nbytes for row in store.rows(clients[:1]))
+    most = max(1, MOST_BYTES // max(1, bytes_of_a_row))
+    return [clients[i : i + most] for i in range(0, len(clients), most)]
 
 
 def copy_of(path: Path) -> Path:

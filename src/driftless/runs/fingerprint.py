@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from driftless.config.user_code import MODULE_PREFIX
+from driftless.data.fingerprint import fingerprint
 from driftless.engine.simulation import Simulation
 from driftless.errors import InputError
 from driftless.runs.files import read_json
@@ -35,7 +36,7 @@ def fingerprints(simulation: Simulation) -> dict[str, str]:
     model = simulation.model
     shapes = [(name, list(value.shape)) for name, value in model.parameters(model.initial).items()]
     return {
-        "data": simulation.federation.fingerprint,
+        "data": fingerprint(simulation.federation, model.initial.dtype),
         "model": sha256(str(shapes).encode()),
         "x0": of_tensors({"": model.initial, **model.constants()}),
         "algorithm": of_object(simulation.algorithm),

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import signal
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from driftless import models
 from driftless.config.build import simulation_of
 from driftless.config.describe import Description, describe
 from driftless.config.resolution import Config, Resolved, flat, to_toml, with_values
+from driftless.config.sections import BOOKKEEPING
 from driftless.config.stored import changed_code, different_settings, resolve_stored
 from driftless.engine.evaluation_settings import Monitor
 from driftless.engine.history import Event, Record, with_own_values
@@ -46,6 +46,7 @@ from driftless.runs.directory import (
 from driftless.runs.environment import differences, environment, federation_summary
 from driftless.runs.files import Lines, read_lines, refuse_link, write_atomically, write_json
 from driftless.runs.fingerprint import FINGERPRINT, check_same, fingerprints
+from driftless.runs.interrupts import interrupts
 from driftless.runs.lock import locked
 from driftless.runs.resumed_settings import refuse_other_engine, with_device, with_workers, without_weights
 
@@ -54,6 +55,8 @@ Row = dict[str, Any]
 DECIDED = "decided at the start"
 """The source of a setting that was left open and was decided by the rules of the engine."""
 
+LEFT_OPEN = ("store", "store_dtype")
+"""Settings of the engine that stay as given: a run may be resumed where another store fits."""
 
 Announce = Callable[[Description], object]
 """Called with what a run does, when all is checked and before the first round."""
@@ -81,17 +84,20 @@ def start(
     """A new run in a directory that holds none yet. All input is checked before anything is written."""
     refuse_existing(directory)
     simulation = simulation_of(resolved.config)
-    announce(describe(resolved.config, simulation))
+    simulation.check_fits(directory, checkpoints=True)
+    description = describe(resolved.config, simulation)
+    announce(description)
     resolved = with_decisions(resolved, simulation)
     directory.mkdir(parents=True, exist_ok=True)
     with locked(directory):
         refuse_existing(directory)
-        write_json(directory / ENVIRONMENT, environment(resolved.config.engine.threads))
+        needs = {"needs": description["memory"]}
+        write_json(directory / ENVIRONMENT, environment(resolved.config.engine.threads) | needs)
         write_json(directory / FEDERATION, federation_summary(simulation.federation), indent=None)
         write_json(directory / FINGERPRINT, fingerprints(simulation))
         write_atomically(directory / METRICS, b"")
         write_atomically(directory / CONFIG, to_toml(resolved).encode())
-        return Session(directory, resolved.config, simulation, tuple(callbacks)).run(simulation.init(), {})
+        return Session(directory, resolved.config, simulation, tuple(callbacks)).run(simulation.init(directory), {})
 
 
 @one_run_at_a_time()
@@ -126,14 +132,15 @@ def resume(
         used = without_weights(directory, config)
         simulation = simulation_of(used)
         simulation = replace(simulation, notices=simulation.notices + changed)
+        simulation.check_fits(directory, checkpoints=False)
         session = Session(directory, config, simulation, tuple(callbacks))
-        loaded = session.checkpoints.load(simulation.init())
+        loaded = session.checkpoints.load(simulation.init(directory))
         check_same(directory, simulation, without=() if used == config else ("x0",))
         announce(describe(config, simulation))
         for difference in changed:
             warn(difference)
         if loaded is None:
-            return session.run(simulation.init(), {})
+            return session.run(simulation.init(directory), {})
         for problem in loaded.damaged:
             warn(problem)
         return session.run(loaded.state, loaded.lines)
@@ -331,7 +338,8 @@ def result_of(status: str, reason: str | None, rows: list[Row], monitor: Monitor
 
 def with_decisions(resolved: Resolved, simulation: Simulation) -> Resolved:
     """What was left open, as it was decided for this run, so that a resumed run decides nothing again."""
-    decided = {f"engine.{name}": value for name, value in simulation.resolved_engine.items()}
+    engine = {name: value for name, value in simulation.resolved_engine.items() if name not in LEFT_OPEN}
+    decided = {f"engine.{name}": value for name, value in engine.items()}
     decided["run.evaluate_every"] = simulation.evaluate_every
     if simulation.monitor is not None:
         decided |= {"evaluate.monitor": simulation.monitor.column, "evaluate.mode": simulation.monitor.mode}
@@ -341,32 +349,9 @@ def with_decisions(resolved: Resolved, simulation: Simulation) -> Resolved:
 def fingerprint(config: Config) -> str:
     """Of everything that decides the numbers of a run."""
     settings = config.model_dump()
-    for key in ("run.checkpoint_every", "run.output", "run.label", "engine.workers", "engine.memory", "engine.device"):
+    for key in (*BOOKKEEPING, "engine.workers", "engine.memory", "engine.device", "engine.store"):
         section, _, name = key.partition(".")
         settings[section].pop(name)
+    if settings["engine"]["store_dtype"] is None:  # as in runs of versions without this setting
+        settings["engine"].pop("store_dtype")
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
-@contextmanager
-def interrupts(directory: Path) -> Generator[Callable[[], bool]]:
-    """Ctrl-C (or SIGTERM) lets the round end; a second one ends the process as usual, and says what that means."""
-    seen: list[int] = []
-    previous: dict[int, Any] = {}
-
-    def note(number: int, frame: Any) -> None:
-        seen.append(number)
-        signal.signal(number, previous[number])
-
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            previous[number] = signal.signal(number, note)
-    except ValueError:
-        pass  # not the main thread: whoever runs us there handles signals
-    try:
-        yield lambda: bool(seen)
-    except KeyboardInterrupt:
-        again = "the rounds since the last checkpoint were not saved and are played again by"
-        raise KeyboardInterrupt(f"stopped at once; {again}: {how_to_continue(directory)}") from None
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
