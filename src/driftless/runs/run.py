@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import signal
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,9 @@ from driftless.config.describe import Description, describe
 from driftless.config.resolution import Config, Resolved, flat, to_toml, with_values
 from driftless.config.stored import changed_code, different_settings, resolve_stored
 from driftless.engine.evaluation_settings import Monitor
+from driftless.engine.fingerprint import fingerprints
 from driftless.engine.history import Event, Record, with_own_values
+from driftless.engine.ranks import current
 from driftless.engine.simulation import Simulation, one_run_at_a_time, play
 from driftless.engine.state import State
 from driftless.errors import Diverged, InputError, WorkerDied, doing
@@ -45,7 +46,9 @@ from driftless.runs.directory import (
 )
 from driftless.runs.environment import differences, environment, federation_summary
 from driftless.runs.files import Lines, read_lines, refuse_link, write_atomically, write_json
-from driftless.runs.fingerprint import FINGERPRINT, check_same, fingerprints
+from driftless.runs.fingerprint import FINGERPRINT, check_same
+from driftless.runs.followed import Opening, agree, config_text, follow_run, open_run, share
+from driftless.runs.interrupts import interrupts
 from driftless.runs.lock import locked
 from driftless.runs.resumed_settings import refuse_other_engine, with_device, with_workers, without_weights
 
@@ -79,8 +82,13 @@ def start(
     resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (), announce: Announce = ignore
 ) -> StoredRun:
     """A new run in a directory that holds none yet. All input is checked before anything is written."""
+    ranks = current()
+    if ranks.rank > 0:
+        return follow_run(ranks, directory, resolved)
     refuse_existing(directory)
+    open_run(ranks, Opening())
     simulation = simulation_of(resolved.config)
+    agree(ranks, resolved.config, simulation)
     announce(describe(resolved.config, simulation))
     resolved = with_decisions(resolved, simulation)
     directory.mkdir(parents=True, exist_ok=True)
@@ -91,7 +99,8 @@ def start(
         write_json(directory / FINGERPRINT, fingerprints(simulation))
         write_atomically(directory / METRICS, b"")
         write_atomically(directory / CONFIG, to_toml(resolved).encode())
-        return Session(directory, resolved.config, simulation, tuple(callbacks)).run(simulation.init(), {})
+        session = Session(directory, resolved.config, simulation, tuple(callbacks))
+        return share(ranks, session.run(simulation.init(), {}))
 
 
 @one_run_at_a_time()
@@ -110,6 +119,9 @@ def resume(
     `workers`: another number of processes. `device`: another device, on which the last bits may differ. `trust`: import
     code that was changed since the run was started.
     """
+    ranks = current()
+    if ranks.rank > 0:
+        return follow_run(ranks, directory)
     if not is_run(directory):
         raise InputError(f"'{directory}' is not a run directory; give one that `driftless run` made.")
     with locked(directory):
@@ -124,7 +136,9 @@ def resume(
         config, moved = with_device(config, device)
         changed += moved
         used = without_weights(directory, config)
+        open_run(ranks, Opening(True, config_text(directory), trust, used == config, device))
         simulation = simulation_of(used)
+        agree(ranks, config, simulation)
         simulation = replace(simulation, notices=simulation.notices + changed)
         session = Session(directory, config, simulation, tuple(callbacks))
         loaded = session.checkpoints.load(simulation.init())
@@ -133,20 +147,31 @@ def resume(
         for difference in changed:
             warn(difference)
         if loaded is None:
-            return session.run(simulation.init(), {})
+            return share(ranks, session.run(simulation.init(), {}))
         for problem in loaded.damaged:
             warn(problem)
-        return session.run(loaded.state, loaded.lines)
+        return share(ranks, session.run(loaded.state, loaded.lines))
 
 
+@one_run_at_a_time()
 def start_or_resume(
-    directory: Path, callbacks: Iterable[Callback] = (), resolved: Resolved | None = None, trust: bool = False
+    directory: Path,
+    callbacks: Iterable[Callback] = (),
+    resolved: Resolved | None = None,
+    trust: bool = False,
+    announce: Announce = ignore,
 ) -> StoredRun:
     """The run of a directory: started, resumed, or as it is if it has ended. Its settings: default planned.toml."""
+    ranks = current()
+    if ranks.rank > 0:
+        return follow_run(ranks, directory, resolved)
     if not is_run(directory):
-        return start(resolved or resolve_stored(directory / PLANNED, trust), directory, callbacks)
+        return start(resolved or resolve_stored(directory / PLANNED, trust), directory, callbacks, announce)
     stored = StoredRun(directory)
-    return stored if stored.result is not None else resume(directory, callbacks, trust=trust)
+    if stored.result is None:
+        return resume(directory, callbacks, trust=trust, announce=announce)
+    open_run(ranks, Opening(False, config_text(directory)))
+    return share(ranks, stored)
 
 
 def check_same_run(directory: Path, resolved: Resolved) -> None:
@@ -332,6 +357,8 @@ def result_of(status: str, reason: str | None, rows: list[Row], monitor: Monitor
 def with_decisions(resolved: Resolved, simulation: Simulation) -> Resolved:
     """What was left open, as it was decided for this run, so that a resumed run decides nothing again."""
     decided = {f"engine.{name}": value for name, value in simulation.resolved_engine.items()}
+    if current().size > 1:
+        decided.pop("engine.workers")  # of this launch; without one the setting holds
     decided["run.evaluate_every"] = simulation.evaluate_every
     if simulation.monitor is not None:
         decided |= {"evaluate.monitor": simulation.monitor.column, "evaluate.mode": simulation.monitor.mode}
@@ -345,28 +372,3 @@ def fingerprint(config: Config) -> str:
         section, _, name = key.partition(".")
         settings[section].pop(name)
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-
-
-@contextmanager
-def interrupts(directory: Path) -> Generator[Callable[[], bool]]:
-    """Ctrl-C (or SIGTERM) lets the round end; a second one ends the process as usual, and says what that means."""
-    seen: list[int] = []
-    previous: dict[int, Any] = {}
-
-    def note(number: int, frame: Any) -> None:
-        seen.append(number)
-        signal.signal(number, previous[number])
-
-    try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            previous[number] = signal.signal(number, note)
-    except ValueError:
-        pass  # not the main thread: whoever runs us there handles signals
-    try:
-        yield lambda: bool(seen)
-    except KeyboardInterrupt:
-        again = "the rounds since the last checkpoint were not saved and are played again by"
-        raise KeyboardInterrupt(f"stopped at once; {again}: {how_to_continue(directory)}") from None
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
