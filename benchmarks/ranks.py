@@ -38,7 +38,7 @@ def play(row: Row, rounds: int) -> None:
     )  # fmt: skip
     if os.environ.get("RANK", "0") == "0":
         columns = {name: result.history[name][1:] for name in PARTS if name in result.history.columns}
-        print(json.dumps({"times": columns, "x": result.x.double().sum().item()}))  # noqa: T201
+        print(json.dumps({"times": columns, "x": result.x.double().sum().item()}))
 
 
 def launched(name: str, ranks: int, rounds: int) -> dict[str, object]:
@@ -58,8 +58,8 @@ def main() -> None:
     if given.row:
         play(ROWS[given.row], given.rounds)
         return
-    print("| row | processes | ms a round | training | waiting | communication | efficiency |")  # noqa: T201
-    print("|---|---|---|---|---|---|---|")  # noqa: T201
+    print("| row | processes | ms a round | training | waiting | communication | efficiency |")
+    print("|---|---|---|---|---|---|---|")
     for name, row in ROWS.items():
         times: dict[int, dict[str, list[float]]] = {1: {}, given.ranks: {}}
         results = set[object]()
@@ -78,7 +78,7 @@ def main() -> None:
         for ranks, median in medians.items():
             parts = [f"{median[part]:.1f}" if part in median else "-" for part in PARTS]
             efficiency = medians[1]["seconds"] / (ranks * median["seconds"])
-            print(f"| {row} | {ranks} | {' | '.join(parts)} | {efficiency:.0%} |", flush=True)  # noqa: T201
+            print(f"| {row} | {ranks} | {' | '.join(parts)} | {efficiency:.0%} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -160,7 +160,12 @@ class Hosts:
 
     def environments(self) -> list[dict[str, str]]:
         """As srun sets them, with the host and the interface that the user names."""
-        common = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "node[1-2]"}
+        common = {
+            "SLURM_STEP_NUM_TASKS": "2",
+            "SLURM_JOB_ID": "7",
+            "SLURM_STEP_ID": "0",
+            "SLURM_STEP_NODELIST": "node[1-2]",
+        }
         common |= {"MASTER_ADDR": self.addresses[0], "GLOO_SOCKET_IFNAME": INTERFACE}
         return [common | {"SLURM_PROCID": str(rank)} for rank in range(2)]
 

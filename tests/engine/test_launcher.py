@@ -12,8 +12,8 @@ from engine.launch import command, launch
 
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "somewhere", "MASTER_PORT": "1234"}
 SLURM = {
-    "SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8", "SLURM_JOB_ID": "1012345", "SLURM_STEP_NODELIST": "node7",
-    "SLURM_NTASKS": "8",
+    "SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "8", "SLURM_JOB_ID": "1012345", "SLURM_STEP_ID": "2",
+    "SLURM_STEP_NODELIST": "node7", "SLURM_NTASKS": "8",
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ PATIENCE = timedelta(minutes=10)
 """In which all ranks have to find each other."""
 TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 FIRST_PORT, PORTS = 20_000, 10_000
-"""From which a SLURM job takes one by its number, if MASTER_PORT is not set."""
+"""From which a step of a SLURM job takes one by its numbers, if MASTER_PORT is not set."""
 
 
 class Place(NamedTuple):
@@ -74,7 +74,8 @@ def place_of_launch() -> Place | None:
         # Of the step: the script of a job has SLURM_NTASKS, too, and is one process.
         place = Place(number_in("SLURM_PROCID"), number_in("SLURM_STEP_NUM_TASKS"))
         if place.size > 1:
-            port = FIRST_PORT + number_in("SLURM_JOB_ID") % PORTS
+            number = number_in("SLURM_JOB_ID") + 101 * number_in("SLURM_STEP_ID")
+            port = FIRST_PORT + number % PORTS
             os.environ.setdefault("MASTER_PORT", str(port))
             os.environ["MASTER_ADDR"] = os.environ.get("MASTER_ADDR") or first_host(os.environ["SLURM_STEP_NODELIST"])
     else:

@@ -109,7 +109,7 @@ def decide(settings: EngineSettings, work: Workload, cohort: np.ndarray) -> Deci
     workers = number_of_workers(settings, seconds * steps_in_round(work, cohort), blocks, work.model.device)
     if (ranks := current().size) > max(blocks, 1):
         notices += (
-            f"{ranks} ranks for {blocks} blocks: {ranks - blocks} have nothing to train in a round; a smaller "
+            f"{ranks} ranks for {blocks} blocks: {ranks - blocks} without work in a round; a smaller "
             "engine.block_size makes more blocks, and other bits",
         )
     return Decision(kind, size, settings.threads, workers, notices)
