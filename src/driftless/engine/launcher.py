@@ -50,7 +50,7 @@ def join() -> Place | None:
     try:
         store, *_ = next(rendezvous("env://", place.rank, place.size, timeout=PATIENCE))
         # torchrun keeps the store when it restarts the ranks: the addresses of those before are still in it.
-        store = dist.PrefixStore(f"driftless {restarts()}", store)
+        store = dist.PrefixStore(f"driftless {restarts()}", store)  # pyright: ignore[reportPrivateImportUsage]
         dist.init_process_group("gloo", store=store, rank=place.rank, world_size=place.size, timeout=PATIENCE)
     except (RuntimeError, ValueError) as error:  # errors of torch.distributed are RuntimeErrors
         where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
