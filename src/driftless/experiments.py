@@ -24,6 +24,7 @@ from driftless.config.user_code import using
 from driftless.data.federation import Federation
 from driftless.engine.history import Record
 from driftless.engine.local import LocalTraining
+from driftless.engine.ranks import all_ranks, current, refuse_ranks
 from driftless.errors import InputError, check_choice, check_type, unknown
 from driftless.progress import rounds_bar
 from driftless.report.summary import Summary, summarise
@@ -74,12 +75,12 @@ def run(
         check_type("on_round", on_round, Callable, "a function of a driftless.Record", "leave it out if you need none")
         callbacks = [CallOnRound(on_round), *callbacks]
     made = described(algorithm, federation, model, arguments)
-    with using(made.objects):
+    with all_ranks(), using(made.objects):
         resolved = made.resolved()
-        if is_run(folder):
+        if current().rank == 0 and is_run(folder):
             check_same_run(folder, resolved)
         title, rounds = resolved.config.algorithm.name.rpartition(":")[2], resolved.config.run.rounds
-        with rounds_bar(title, rounds, quiet=not progress) as bar:
+        with rounds_bar(title, rounds, quiet=not progress or current().rank > 0) as bar:
             return start_or_resume(folder, [ShowProgress(bar), *callbacks], resolved)
 
 
@@ -143,6 +144,7 @@ def compare(
     which all is repeated: {"local.epochs": [1, 5]}. `jobs`: runs at the same time, default one a core. The further
     arguments are those of `run`. A class or function as `model` makes one for each seed; a module begins all of them.
     """
+    refuse_ranks("compare")
     folder, target = as_folder(output), arguments.get("target")
     check_choice("progress", progress, (True, False))
     named = algorithms if isinstance(algorithms, Mapping) else {name: name for name in algorithms}
@@ -215,6 +217,7 @@ def tune(
     `space`: for each setting, by its short or full name, a list of values, a range (low, high) or (low, high, "log").
     Default: the learning rate and what the algorithm has to tune.
     """
+    refuse_ranks("tune")
     folder = as_folder(output)
     check_choice("progress", progress, (True, False))
     made = described(algorithm, federation, model, arguments)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from driftless import models
 from driftless.algorithm import Algorithm, Vector
 from driftless.algorithms import ALGORITHMS
 from driftless.engine.flat import FlatModel
-from driftless.engine.history import Event, History, first_events
+from driftless.engine.history import Event, History, events_from, first_events
+from driftless.engine.ranks import Ranks
+from driftless.engine.simulation import Simulation
 from driftless.engine.state import State
+from driftless.engine.tree import leaves, with_leaves
 from driftless.final_values import final_text, heading
 
 
@@ -58,6 +63,36 @@ class Result:
     def _repr_html_(self) -> str:
         """In a notebook."""
         return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def send_result(ranks: Ranks, result: Result) -> None:
+    """To the other ranks, so that a script goes on equally on all. The states of clients stay on rank 0."""
+    if ranks.size == 1:
+        return
+    state = result.state
+    facts = {"round": state.round, "lost": state.lost, "train_accuracy": state.train_accuracy}
+    facts |= {"history": list(result.history), "events": result.events, "client_metrics": result.client_metrics}
+    ranks.broadcast_text(json.dumps(facts))
+    with ranks.together():
+        ranks.group.broadcast([*leaves(state.server), state.aggregate, result.inference])
+
+
+def received_result(ranks: Ranks, simulation: Simulation) -> Result:
+    """What rank 0 has sent. `state` has no rows of clients: only rank 0's is needed to continue."""
+    told = json.loads(ranks.broadcast_text())
+    fresh = simulation.init()
+    vectors = [torch.empty_like(leaf) for leaf in (*leaves(fresh.server), fresh.aggregate, fresh.server.x)]
+    with ranks.together():
+        ranks.group.broadcast(vectors)
+    *server, aggregate, inference = vectors
+    state = replace(
+        fresh, round=told["round"], lost=told["lost"], train_accuracy=told["train_accuracy"],
+        server=with_leaves(fresh.server, server), aggregate=aggregate,
+    )  # fmt: skip
+    return Result(
+        History(told["history"]), state.server.x, inference, state, events_from(told["events"]),
+        simulation.resolved_engine, told["client_metrics"], simulation.model,
+    )  # fmt: skip
 
 
 def name_of(algorithm: Algorithm) -> str:

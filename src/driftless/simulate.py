@@ -25,16 +25,25 @@ from driftless.engine.batches import check_steps
 from driftless.engine.check import check_single
 from driftless.engine.device import CPU, PRECISIONS, as_device, moved, moved_inputs, placed, state_dtype
 from driftless.engine.evaluation_settings import EvaluationSettings, evaluation_of, monitor_of
+from driftless.engine.fingerprint import facts
 from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, History, Record, with_own_values
 from driftless.engine.local import LocalTraining, check_agreement
 from driftless.engine.losses import Loss, class_dimension, default_loss
 from driftless.engine.metrics import Given
 from driftless.engine.minibatches import Workload
+from driftless.engine.ranks import current as current_ranks
 from driftless.engine.resident import Output
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
-from driftless.engine.simulation import INFERENCE, Simulation, evaluation_interval, one_run_at_a_time, play
+from driftless.engine.simulation import (
+    INFERENCE,
+    Simulation,
+    evaluation_interval,
+    follow_rounds,
+    one_run_at_a_time,
+    play,
+)
 from driftless.engine.state import State
 from driftless.engine.stragglers import Stragglers
 from driftless.engine.tree import Tree, named_leaves
@@ -51,7 +60,7 @@ from driftless.errors import (
 )
 from driftless.progress import rounds_bar
 from driftless.random import torch_stream
-from driftless.result import Result, name_of
+from driftless.result import Result, name_of, received_result, send_result
 
 
 @one_run_at_a_time()
@@ -96,6 +105,7 @@ def simulate(
     accelerator if there is one), "cpu", "cuda", "cuda:1", "mps" ... `progress`: show a bar in a terminal or a notebook.
 
     Raises InputError before any work when something does not fit, Diverged when training does.
+    Ranks that torchrun has started compute together (docs/cluster.md); `on_round` is called on rank 0.
     """
     check_choice("progress", progress, (True, False))
     if on_round is not None:
@@ -115,6 +125,11 @@ def simulate(
         current = state.copy().on(simulation.model.device)
     if isinstance(model, nn.Module):
         check_single(simulation.workload, model)
+    ranks = current_ranks()
+    ranks.agree(facts(simulation) if ranks.size > 1 else {})
+    if ranks.rank > 0:
+        follow_rounds(simulation)
+        return received_result(ranks, simulation)
     on_disk = (
         (f"client state is on disk: {simulation.memory_needed.text('disk')}",) if simulation.store == "disk" else ()
     )
@@ -143,10 +158,12 @@ def simulate(
         raise
     if grown := simulation.grown_loss(list(history)):
         events.append(Event(current.round, grown))
-    return Result(
+    result = Result(
         history, current.server.x.cpu(), simulation.inference_vector(current).cpu(), current.on(CPU), events,
         simulation.resolved_engine, client_metrics, simulation.model,
     )  # fmt: skip
+    send_result(ranks, result)
+    return result
 
 
 def prepare(

@@ -6,6 +6,7 @@ sees at once that it has begun. In Python nothing is shown.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -23,7 +24,8 @@ def is_slow_command(argv: Sequence[str], whole: Sequence[str]) -> bool:
 
 def show() -> bool:
     """Whether it is shown: only where someone looks."""
-    out = sys.stderr if is_slow_command(sys.argv, sys.orig_argv) else None
+    first = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0"  # of the ranks of a launcher
+    out = sys.stderr if first and is_slow_command(sys.argv, sys.orig_argv) else None
     if out is None or not out.isatty():
         return False
     out.write(LINE)

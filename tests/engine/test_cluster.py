@@ -26,9 +26,10 @@ from driftless import AdaptiveClipping, Federation, InputError, LocalTraining, R
 from driftless.algorithms import FedAvg, Scaffold
 from driftless.engine import processes
 from driftless.engine.clients import ClientStore
-from driftless.engine.cluster import DistributedStore, assignment
+from driftless.engine.cluster import DistributedStore
 from driftless.engine.minibatches import Block
 from driftless.engine.packing import packed, room_for, unpacked
+from driftless.engine.rank import assignment
 from driftless.engine.tree import leaves, named_leaves
 from engine.own import Keeper, Poisoned, Probe, reached
 from engine.problems import classification, linear, network, regression, run

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -13,6 +16,7 @@ from driftless.cli.information import cost_command, list_command, new_command
 from driftless.cli.reports import report_command, watch_command
 from driftless.cli.reproduce import reproduce_command
 from driftless.console import print_line, show_failure
+from driftless.engine.ranks import Ranks, all_ranks
 
 COMMANDS = {
     "run": run_command,
@@ -40,13 +44,40 @@ for name, function in COMMANDS.items():
 
 
 def main() -> None:
-    """Entry point: whatever goes wrong becomes one message and an exit code."""
+    """Entry point: whatever goes wrong becomes one message and an exit code. Of several ranks only rank 0 speaks."""
     starting.erase()
+    with one_message(), all_ranks() as ranks:
+        if ranks.rank == 0:
+            with one_message():  # before the others are told: a launcher ends all when one of them ends
+                call()
+        else:
+            with silence(ranks):
+                call()
+
+
+@contextmanager
+def silence(ranks: Ranks) -> Generator[None]:
+    """Until this process ends, unless rank 0, which speaks for all, is lost."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:
-        try:
-            app()
-        finally:
-            sys.stdout.flush()  # a full disk is noticed here, not when Python has ended
+        yield
+    finally:
+        if ranks.speaks:
+            sys.stdout, sys.stderr = streams
+
+
+def call() -> None:
+    try:
+        app()
+    finally:
+        sys.stdout.flush()  # a full disk is noticed here, not when Python has ended
+
+
+@contextmanager
+def one_message() -> Generator[None]:
+    try:
+        yield
     except (Exception, KeyboardInterrupt) as error:
         failure = failures.explain(error)
         show_failure(failure)

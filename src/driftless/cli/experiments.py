@@ -49,6 +49,8 @@ from driftless.console import (
     show_run,
     tell,
 )
+from driftless.engine.launcher import may_restart, restarts
+from driftless.engine.ranks import current, refuse_ranks
 from driftless.errors import InputError, WorkerDied
 from driftless.runs import run
 from driftless.runs.callbacks import ShowProgress
@@ -68,14 +70,20 @@ def run_command(
     """Run one experiment: driftless run algorithm=adabest data=digits rounds=60 cohort=10 seed=3"""
     algorithms, file, overrides = split_arguments(words or [])
     reject_names(algorithms)
-    callbacks = callbacks_of(track, callback)
+    first = current().rank == 0
+    callbacks = callbacks_of(track, callback) if first else []
     if print_config:
         print_config_of(file, overrides)
         return
     resolved = resolution.resolve(file, overrides)
     config = resolved.config
+    if may_restart() and not config.run.output:
+        raise InputError("torchrun may restart this run (--max-restarts), which then has to find it: give output=DIR.")
     directory = Path(config.run.output) if config.run.output else default_directory(config)
-    if again:
+    restarted = restarts() > 0
+    if restarted and first and is_run(directory):
+        run.check_same_run(directory, resolved)
+    if again and first and not restarted:
         simulation_of(config)  # a mistake leaves the old run where it is
         if (old := set_aside(directory)) and not as_json:
             print_line(f"the old run is now {old}")
@@ -85,8 +93,12 @@ def run_command(
         rounds_bar(name, config.run.rounds, silent) as bar,
     ):
         announce = announcement(loaded, silent)
-        stored = run.start(resolved, directory, [ShowProgress(bar), *callbacks], announce)
-    show_result(stored, quiet, as_json)
+        if restarted:
+            stored = run.start_or_resume(directory, [ShowProgress(bar), *callbacks], resolved, announce=announce)
+        else:
+            stored = run.start(resolved, directory, [ShowProgress(bar), *callbacks], announce)
+    if current().rank == 0:
+        show_result(stored, quiet, as_json)
 
 
 def print_config_of(file: Path | None, overrides: Sequence[str]) -> None:
@@ -108,6 +120,8 @@ def resume_command(
     as_json: Json = False,
 ) -> None:
     """Continue an interrupted run, comparison or search, to the same bits as if it had never stopped."""
+    if search_plan.is_study(directory) or is_comparison(directory):
+        refuse_ranks("a comparison or a search")
     if search_plan.is_study(directory):
         finish_search(search_plan.read_plan(directory, trust), directory, jobs, quiet, as_json)
         return
@@ -120,11 +134,12 @@ def resume_command(
     def warn(problem: str) -> None:
         err.print(f"warning: {problem}", markup=False, soft_wrap=True)
 
-    callbacks = callbacks_of(track, callback)
+    callbacks = callbacks_of(track, callback) if current().rank == 0 else []
     with loading(f"loading {directory} ...", silent) as loaded, rounds_bar(directory.name, rounds, silent) as bar:
         announce = announcement(loaded, silent)
         stored = run.resume(directory, [ShowProgress(bar), *callbacks], warn, workers, trust, announce, device)
-    show_result(stored, quiet, as_json)
+    if current().rank == 0:
+        show_result(stored, quiet, as_json)
 
 
 def show_result(stored: StoredRun, quiet: bool, as_json: bool) -> None:
@@ -150,6 +165,7 @@ def compare_command(
     as_json: Json = False,
 ) -> None:
     """Compare algorithms over seeds: driftless compare fedavg scaffold weak=fedprox,mu=0.01 rounds=100 seeds=3"""
+    refuse_ranks("compare")
     algorithms, file, overrides = split_arguments(words or [], is_variant)
     with loading("loading the data and checking all runs ...", quiet or as_json):
         comparison = plan(algorithms, file, overrides)
@@ -187,6 +203,7 @@ def finish_comparison(
 
 def tune_command(words: Arguments = None, jobs: Jobs = None, quiet: Quiet = False, as_json: Json = False) -> None:
     """Search hyper-parameters on held-out clients: driftless tune algorithm=adabest trials=20 space.beta=[0.5,0.8]"""
+    refuse_ranks("tune")
     algorithms, file, overrides = split_arguments(words or [])
     reject_names(algorithms)
     with loading("loading the data and checking the search ...", quiet or as_json):

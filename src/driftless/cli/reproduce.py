@@ -10,6 +10,7 @@ import typer
 from driftless.cli.arguments import Jobs, Json, Quiet
 from driftless.cli.experiments import continued
 from driftless.console import loading, out, print_json, print_line, rounds_bar
+from driftless.engine.ranks import refuse_ranks
 
 REPRODUCED = Path("runs") / "reproduce"
 
@@ -31,6 +32,7 @@ def reproduce_command(
     as_json: Json = False,
 ) -> None:
     """Run experiments of a paper and judge its claims: driftless reproduce adabest/figure-1 --scale small"""
+    refuse_ranks("reproduce")
     with loading("loading the experiments ...", quiet or as_json):
         from driftless.papers import PAPERS, VERDICTS_FILE, chosen
         from driftless.reproduce import pages, runner, verdicts

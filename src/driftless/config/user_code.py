@@ -19,11 +19,10 @@ from typing import Any, TypeVar
 
 from driftless.algorithm import Algorithm
 from driftless.algorithms import ALGORITHMS
+from driftless.engine.fingerprint import MODULE_PREFIX
 from driftless.errors import InputError, doing, unknown
 
 Base = TypeVar("Base")
-MODULE_PREFIX = "driftless_user_"
-"""Of the names of modules made from users' files: how a traceback tells their code from ours."""
 PYTHON = "python:"
 """Before the label of an object that a script has given."""
 Objects = Mapping[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from types import TracebackType
 
-from driftless.config.user_code import MODULE_PREFIX
+from driftless.engine.fingerprint import MODULE_PREFIX
 
 KEPT = "own_traceback"
 

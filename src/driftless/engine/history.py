@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import torch
 from torch import nn
@@ -29,6 +29,11 @@ class Event(NamedTuple):
         """What happened, with the first few clients."""
         clients = ", ".join(map(str, self.clients[:most])) + (", ..." if len(self.clients) > most else "")
         return self.what + (f" (clients {clients})" if clients else "")
+
+
+def events_from(given: Iterable[Sequence[Any]]) -> list[Event]:
+    """As JSON has them."""
+    return [Event(round, what, tuple(clients)) for round, what, clients in given]
 
 
 def first_events(events: Sequence[Event], most: int = 5) -> list[str]:
@@ -98,8 +103,8 @@ def with_own_values(
 class History:
     """A table with a row a round: `history["test_accuracy"]` is a column, `history[-1]` the last row."""
 
-    def __init__(self) -> None:
-        self._rows: list[dict[str, float]] = []
+    def __init__(self, rows: Iterable[Mapping[str, float]] = ()) -> None:
+        self._rows = [dict(row) for row in rows]
 
     def append(self, row: Mapping[str, float]) -> None:
         self._rows.append(dict(row))

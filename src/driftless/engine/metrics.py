@@ -198,6 +198,7 @@ def is_torchmetric(given: object) -> bool:
 def from_torchmetrics(given: Any) -> Function:
     """A torchmetrics object adds up what it has seen, so it begins anew with each data set."""
     metric = copy.deepcopy(given)
+    metric.dist_sync_on_step = False  # only rank 0 measures: it would wait for the others for ever
 
     def value(outputs: Tensor, targets: Tensor) -> Any:
         metric.reset()

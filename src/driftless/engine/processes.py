@@ -13,49 +13,26 @@ import time
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
+from driftless.engine.group import TIMEOUT, Disconnected, Group
 from driftless.errors import InputError, WorkerDied
 
-TIMEOUT = timedelta(days=7)
-"""A round may take long; a rank that died is noticed by its closed connection, not by a time-out."""
 LOOPBACK = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
 LONGEST_CAUSE = 8000
 """Characters: well below what a pipe holds, so that sending never waits for a reader."""
 
 
-class Group(NamedTuple):
-    """The ranks of a run."""
-
-    pg: Any
-    rank: int
-    size: int
-
-    def broadcast(self, values: list[Tensor]) -> None:
-        """From rank 0, into the others' tensors, which are contiguous."""
-        for value in values:
-            self.pg.broadcast(value.contiguous(), 0).wait()
-
-    def send(self, values: list[Tensor], to: int) -> None:
-        for value in values:
-            self.pg.send([value.contiguous()], to, 0).wait()
-
-    def receive(self, values: list[Tensor], source: int) -> list[Tensor]:
-        for value in values:
-            self.pg.recv([value], source, 0).wait()
-        return values
-
-
 def connect(port: int, rank: int, size: int, listener: socket.socket | None = None) -> Group:
-    """The ranks find each other by a store at this port; rank 0 serves it and hands over the socket that listens."""
+    """The ranks find each other by a store at this port; rank 0 serves it and hands over the socket that listens.
+
+    Not torch's default group: the user's process may have one, or look whether there is one, as torchmetrics does.
+    """
     serving = {"is_master": True, "master_listen_fd": listener.detach()} if listener else {}
     store = dist.TCPStore(LOOPBACK, port, timeout=TIMEOUT, wait_for_workers=False, **serving)  # pyright: ignore
     options = dist.ProcessGroupGloo._Options()  # pyright: ignore
@@ -98,7 +75,7 @@ class Processes:
         self.busy = True
         try:
             yield
-        except RuntimeError as error:
+        except Disconnected as error:
             died = self._death(wait=2)
             if died is None:
                 raise

@@ -22,6 +22,7 @@ from driftless.engine.batches import steps_of
 from driftless.engine.check import BlockTrial, trial_batch, try_block
 from driftless.engine.minibatches import Workload
 from driftless.engine.operations import FlopCount
+from driftless.engine.ranks import current
 from driftless.engine.single import gradient
 from driftless.errors import InputError, check_choice, check_range, check_whole
 from driftless.random import torch_stream
@@ -117,9 +118,13 @@ def decide(settings: EngineSettings, work: Workload, cohort: np.ndarray) -> Deci
     size = 1
     if kind == "block":
         size = settings.block_size or block_size(settings.memory, trial.bytes_of_a_client, seconds, len(cohort))
-    workers = number_of_workers(
-        settings, seconds * steps_in_round(work, cohort), -(-len(cohort) // size), work.model.device
-    )
+    blocks = -(-len(cohort) // size)
+    workers = number_of_workers(settings, seconds * steps_in_round(work, cohort), blocks, work.model.device)
+    if (ranks := current().size) > max(blocks, 1):
+        notices += (
+            f"{ranks} ranks for {blocks} blocks: {ranks - blocks} without work in a round; a smaller "
+            "engine.block_size makes more blocks, and other bits",
+        )
     return Decision(kind, size, settings.threads, workers, notices)
 
 
@@ -155,7 +160,9 @@ def block_size(memory: float, bytes_of_a_client: float, seconds: float, cohort: 
 
 
 def number_of_workers(settings: EngineSettings, seconds_of_a_round: float, blocks: int, device: torch.device) -> int:
-    """Does not change the bits, so it may depend on the machine."""
+    """Does not change the bits, so it may depend on the machine. The ranks of a launch are the workers of a run."""
+    if (ranks := current().size) > 1:
+        return ranks
     if isinstance(settings.workers, int):
         if settings.workers > 1 and device.type != "cpu":
             raise InputError(

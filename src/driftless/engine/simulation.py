@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import signal
 import tempfile
 import threading
 import time
@@ -23,7 +24,7 @@ from driftless.data.federation import Federation
 from driftless.engine.batches import examples_of
 from driftless.engine.block import BlockTrainer
 from driftless.engine.clients import ClientStore
-from driftless.engine.cluster import start_cluster
+from driftless.engine.cluster import SECONDS_OF_RANKS, follow, start_cluster
 from driftless.engine.divergence import ROUNDS_LOST_BEFORE_STOP, grown_loss, lost_rounds
 from driftless.engine.evaluate import Evaluated, Evaluation
 from driftless.engine.evaluation_settings import Monitor, columns_of
@@ -35,6 +36,7 @@ from driftless.engine.memory_needed import MemoryNeeded, check_fits, chosen_stor
 from driftless.engine.minibatches import Workload
 from driftless.engine.module_state import check_unchanged
 from driftless.engine.personal import fine_tuning_work, with_personal
+from driftless.engine.ranks import all_ranks, current
 from driftless.engine.round import Executor, InProcess, RoundPlan, RoundResult, play_round
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import Decision, EngineSettings, decide
@@ -132,7 +134,7 @@ class Simulation:
     @cached_property
     def columns(self) -> frozenset[str]:
         """Columns of the history that not every round has."""
-        return frozenset(columns_of(self.evaluation)) | {"failure", "evaluation_seconds"}
+        return frozenset(columns_of(self.evaluation)) | {"failure", "evaluation_seconds", *SECONDS_OF_RANKS}
 
     def is_evaluated(self, t: int) -> bool:
         return bool(self.evaluate_every) and (t % self.evaluate_every == 0 or t == self.rounds)
@@ -167,6 +169,13 @@ def play(simulation: Simulation, state: State) -> Generator[Record]:
         raise lost_rounds(state.round, simulation.training, norm_0, norm)
 
 
+def follow_rounds(simulation: Simulation) -> None:
+    """What `play` does on the other ranks of a launch, as long as rank 0 plays."""
+    plan = plan_of(simulation, simulation.workload)
+    with using_threads(simulation.decision.threads), without_interrupts(), current().together():
+        follow(current().group, plan, simulation.cohort, simulation.evaluation, simulation.init().clients)
+
+
 def plan_of(simulation: Simulation, work: Workload) -> RoundPlan:
     decision = simulation.decision
     trainer = SingleTrainer(work) if decision.kind == "single" else BlockTrainer(work, simulation.engine.replay)
@@ -196,7 +205,7 @@ def next_round(
     sizes = federation.sizes[cohort]
     row: dict[str, float] = {"round": t, "lr": training.lr_at(t), "cohort": len(cohort)}
     row |= {"skipped": len(result.left_out), "examples": int(examples_of(training, sizes).sum())}
-    row |= result.row | norms(state.server) | {"seconds": time.perf_counter() - start}
+    row |= result.row | norms(state.server) | {"seconds": time.perf_counter() - start, **executor.seconds}
     row["simulated_time"] = simulation.stragglers.round_time(sizes, simulation.seed, t)
     if "train_accuracy" in row:
         row["failure"] = int(has_halved(before.train_accuracy, row["train_accuracy"]))
@@ -266,13 +275,30 @@ def events_of(t: int, result: RoundResult) -> list[Event]:
     return events
 
 
+@contextmanager
+def without_interrupts() -> Generator[None]:
+    """Ctrl-C and SIGTERM reach all ranks of a terminal or a job: rank 0 decides."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # whoever runs us there handles signals
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 ONE_RUN = threading.RLock()
 
 
 @contextmanager
 def one_run_at_a_time() -> Generator[None]:
-    """Runs of several threads follow one another: torch's generator and number of threads belong to the process."""
-    with ONE_RUN, torch.inference_mode(False):
+    """Runs of several threads follow one another: torch's generator and number of threads belong to the process.
+
+    The ranks of a launch play them together.
+    """
+    with ONE_RUN, torch.inference_mode(False), all_ranks():
         yield
 
 

@@ -80,10 +80,7 @@ class StoredRun:
     @cached_property
     def history(self) -> History:
         """The metrics as a table: `history["test_accuracy"]` is a column, `history[-1]` the last row."""
-        history = History()
-        for row in self.rows:
-            history.append(row)
-        return history
+        return History(self.rows)
 
     @property
     def state(self) -> dict[str, Tensor]:
@@ -96,6 +93,8 @@ class StoredRun:
         A model that was given in Python is not known here: give a module like it.
         """
         file = self.path / WEIGHTS
+        if not self.path.exists():
+            raise InputError(f"'{self.path}' cannot be seen here; of several ranks only rank 0 writes it: ask there.")
         if not file.exists():
             raise InputError(f"the run in '{self.path}' has not ended, so there is no {WEIGHTS}; resume it first.")
         filled = self._empty_module() if module is None else copy_of(module)

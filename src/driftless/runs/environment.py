@@ -18,6 +18,7 @@ from torch import Tensor
 
 from driftless.data.federation import Federation
 from driftless.data.inputs import Inputs, named_inputs
+from driftless.engine.fingerprint import arithmetic
 
 LISTED = ("numpy", "safetensors")
 ENGINE = 3
@@ -41,15 +42,6 @@ def environment(threads: int) -> dict[str, Any]:
         "threads": threads,
         "command": sys.argv,
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }
-
-
-def arithmetic() -> dict[str, str]:
-    """What the last bits of a result depend on: the versions, and the instructions that torch uses."""
-    return {
-        "driftless": metadata.version("driftless"),
-        "torch": metadata.version("torch"),
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
     }
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C during a run: the round ends, and what was done is saved."""
+"""Ctrl-C and SIGTERM during a run."""
 
 from __future__ import annotations
 

@@ -25,6 +25,10 @@ def without_weights(directory: Path, config: Config) -> Config:
     """A run with a checkpoint needs no file of weights: its x is newer. Only the mean over all clients contains x^0."""
     if config.server.inference == "clients" or not any((directory / CHECKPOINT).glob("manifest-*.json")):
         return config
+    return without_file_of_weights(config)
+
+
+def without_file_of_weights(config: Config) -> Config:
     return config.model_copy(update={"model": config.model.model_copy(update={"weights": None})})
 
 

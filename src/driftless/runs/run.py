@@ -20,7 +20,9 @@ from driftless.config.resolution import Config, Resolved, flat, to_toml, with_va
 from driftless.config.sections import BOOKKEEPING
 from driftless.config.stored import changed_code, different_settings, resolve_stored
 from driftless.engine.evaluation_settings import Monitor
+from driftless.engine.fingerprint import fingerprints
 from driftless.engine.history import Event, Record, with_own_values
+from driftless.engine.ranks import current
 from driftless.engine.simulation import Simulation, one_run_at_a_time, play
 from driftless.engine.state import State
 from driftless.errors import Diverged, InputError, WorkerDied, doing
@@ -45,7 +47,8 @@ from driftless.runs.directory import (
 )
 from driftless.runs.environment import differences, environment, federation_summary
 from driftless.runs.files import Lines, read_lines, refuse_link, write_atomically, write_json
-from driftless.runs.fingerprint import FINGERPRINT, check_same, fingerprints
+from driftless.runs.fingerprint import FINGERPRINT, check_same
+from driftless.runs.followed import Opening, agree, config_text, follow_run, open_run, share
 from driftless.runs.interrupts import interrupts
 from driftless.runs.lock import locked
 from driftless.runs.resumed_settings import refuse_other_engine, with_device, with_workers, without_weights
@@ -82,8 +85,13 @@ def start(
     resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (), announce: Announce = ignore
 ) -> StoredRun:
     """A new run in a directory that holds none yet. All input is checked before anything is written."""
+    ranks = current()
+    if ranks.rank > 0:
+        return follow_run(ranks, directory, resolved)
     refuse_existing(directory)
+    open_run(ranks, Opening())
     simulation = simulation_of(resolved.config)
+    agree(ranks, resolved.config, simulation)
     simulation.check_fits(directory, checkpoints=True)
     description = describe(resolved.config, simulation)
     announce(description)
@@ -97,7 +105,8 @@ def start(
         write_json(directory / FINGERPRINT, fingerprints(simulation))
         write_atomically(directory / METRICS, b"")
         write_atomically(directory / CONFIG, to_toml(resolved).encode())
-        return Session(directory, resolved.config, simulation, tuple(callbacks)).run(simulation.init(directory), {})
+        session = Session(directory, resolved.config, simulation, tuple(callbacks))
+        return share(ranks, session.run(simulation.init(directory), {}))
 
 
 @one_run_at_a_time()
@@ -116,6 +125,9 @@ def resume(
     `workers`: another number of processes. `device`: another device, on which the last bits may differ. `trust`: import
     code that was changed since the run was started.
     """
+    ranks = current()
+    if ranks.rank > 0:
+        return follow_run(ranks, directory)
     if not is_run(directory):
         raise InputError(f"'{directory}' is not a run directory; give one that `driftless run` made.")
     with locked(directory):
@@ -130,7 +142,9 @@ def resume(
         config, moved = with_device(config, device)
         changed += moved
         used = without_weights(directory, config)
+        open_run(ranks, Opening(True, config_text(directory), trust, used == config, device))
         simulation = simulation_of(used)
+        agree(ranks, config, simulation)
         simulation = replace(simulation, notices=simulation.notices + changed)
         simulation.check_fits(directory, checkpoints=False)
         session = Session(directory, config, simulation, tuple(callbacks))
@@ -140,20 +154,31 @@ def resume(
         for difference in changed:
             warn(difference)
         if loaded is None:
-            return session.run(simulation.init(directory), {})
+            return share(ranks, session.run(simulation.init(directory), {}))
         for problem in loaded.damaged:
             warn(problem)
-        return session.run(loaded.state, loaded.lines)
+        return share(ranks, session.run(loaded.state, loaded.lines))
 
 
+@one_run_at_a_time()
 def start_or_resume(
-    directory: Path, callbacks: Iterable[Callback] = (), resolved: Resolved | None = None, trust: bool = False
+    directory: Path,
+    callbacks: Iterable[Callback] = (),
+    resolved: Resolved | None = None,
+    trust: bool = False,
+    announce: Announce = ignore,
 ) -> StoredRun:
     """The run of a directory: started, resumed, or as it is if it has ended. Its settings: default planned.toml."""
+    ranks = current()
+    if ranks.rank > 0:
+        return follow_run(ranks, directory, resolved)
     if not is_run(directory):
-        return start(resolved or resolve_stored(directory / PLANNED, trust), directory, callbacks)
+        return start(resolved or resolve_stored(directory / PLANNED, trust), directory, callbacks, announce)
     stored = StoredRun(directory)
-    return stored if stored.result is not None else resume(directory, callbacks, trust=trust)
+    if stored.result is None:
+        return resume(directory, callbacks, trust=trust, announce=announce)
+    open_run(ranks, Opening(False, config_text(directory)))
+    return share(ranks, stored)
 
 
 def check_same_run(directory: Path, resolved: Resolved) -> None:
@@ -340,6 +365,8 @@ def with_decisions(resolved: Resolved, simulation: Simulation) -> Resolved:
     """What was left open, as it was decided for this run, so that a resumed run decides nothing again."""
     engine = {name: value for name, value in simulation.resolved_engine.items() if name not in LEFT_OPEN}
     decided = {f"engine.{name}": value for name, value in engine.items()}
+    if current().size > 1:
+        decided.pop("engine.workers")  # of this launch; without one the setting holds
     decided["run.evaluate_every"] = simulation.evaluate_every
     if simulation.monitor is not None:
         decided |= {"evaluate.monitor": simulation.monitor.column, "evaluate.mode": simulation.monitor.mode}
