@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from driftless import models
 from driftless.algorithm import Algorithm, base_server_lr
@@ -18,20 +18,20 @@ from driftless.algorithms import ALGORITHMS
 from driftless.data.cohorts import Cohort, as_schedule
 from driftless.data.constructors import advice
 from driftless.data.federation import Federation
-from driftless.data.inputs import Inputs, cast_floats, described, named_inputs, take
 from driftless.engine import channels_last
 from driftless.engine.augment import check_images
 from driftless.engine.batches import check_steps
 from driftless.engine.check import check_single
-from driftless.engine.device import CPU, PRECISIONS, as_device, moved, moved_inputs, placed, state_dtype
+from driftless.engine.device import CPU, PRECISIONS, as_device, placed, state_dtype
 from driftless.engine.evaluation_settings import EvaluationSettings, evaluation_of, monitor_of
 from driftless.engine.fingerprint import facts
 from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, History, Record, with_own_values
 from driftless.engine.local import LocalTraining, check_agreement
-from driftless.engine.losses import Loss, class_dimension, default_loss
+from driftless.engine.losses import Loss, default_loss
 from driftless.engine.metrics import Given
 from driftless.engine.minibatches import Workload
+from driftless.engine.model_fit import check_fit
 from driftless.engine.ranks import current as current_ranks
 from driftless.engine.resident import Output
 from driftless.engine.server_lr import ServerSchedule
@@ -59,7 +59,6 @@ from driftless.errors import (
     unknown,
 )
 from driftless.progress import rounds_bar
-from driftless.random import torch_stream
 from driftless.result import Result, name_of, received_result, send_result
 
 
@@ -290,81 +289,6 @@ def check_no_empty_client(federation: Federation) -> None:
     empty = (federation.sizes == 0).nonzero()[0]
     if len(empty):
         raise InputError(f"client {empty[0]} has no examples (as have {len(empty) - 1} others); leave it out.")
-
-
-@torch.no_grad()
-def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> Tensor:
-    """One forward pass on two examples: does the model take the inputs, do its outputs fit the targets? The outputs."""
-    rows = extreme_examples(federation.inputs)
-    inputs = moved_inputs(cast_floats(take(federation.inputs, rows), model.initial.dtype), model.device)
-    targets = moved(federation.targets[rows], model.device)
-    try:
-        with torch_stream(0, "fit"):
-            model.resident.load(model.initial)
-            returned = model.resident.returned(inputs)
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        raise InputError(
-            f"the model cannot compute on inputs of shape {described(inputs, 0)}: {error}. "
-            "Give a model whose forward takes a batch of such inputs."
-        ) from error
-    try:
-        outputs = model.output(returned)
-    except Exception as error:
-        raise InputError(
-            f"output= fails on what the model returns ({type(returned).__name__}): {type(error).__name__}: {error}. "
-            "Give a function that takes the tensor of outputs out of it, or leave it out for a model that returns one."
-        ) from error
-    if not isinstance(outputs, Tensor):
-        raise InputError(
-            f"the model must return one tensor, got {type(outputs).__name__}; say how to get the tensor out of it, for "
-            "example output=lambda o: o.logits."
-        )
-    labels = not targets.is_floating_point()
-    if labels and federation.classes is not None and loss is default_loss(targets):
-        classes = class_dimension(loss, outputs, targets)
-        fits = classes is not None and outputs.shape[classes] >= federation.classes
-        wanted = str(["batch", f"classes >= {federation.classes}", *targets.shape[1:]]).replace("'", "")
-    else:
-        fits = labels or outputs.shape == targets.shape or loss is not default_loss(targets)
-        wanted = f"the targets' shape {['batch', *targets.shape[1:]]}"
-    if not fits:
-        raise InputError(
-            f"the model's output {['batch', *outputs.shape[1:]]} does not fit the targets ({len(federation.targets)} "
-            f"{'labels below ' + str(federation.classes) if labels else 'numbers'}): it must have the shape {wanted}. "
-            "Change the model's last layer."
-        )
-    check_loss(loss, outputs, targets)
-    return outputs
-
-
-def extreme_examples(inputs: Inputs) -> list[int]:
-    """The first two examples; of tokens, those with the smallest and the largest: is the vocabulary large enough?"""
-    rows: list[int] = []
-    for part in named_inputs(inputs).values():
-        if part.is_floating_point() or part.numel() == 0:
-            rows += range(len(part[:2]))
-        else:
-            each = part.reshape(len(part), -1)
-            rows += [int(each.amin(1).to(torch.int64).argmin()), int(each.amax(1).to(torch.int64).argmax())]
-    return rows
-
-
-def check_loss(loss: Loss, outputs: Tensor, targets: Tensor) -> None:
-    """Is the loss a function of (outputs, targets) that returns one number?"""
-    wanted = "loss must be a function (outputs, targets) -> the mean over the batch, one differentiable number"
-    if not callable(loss):
-        raise InputError(f"loss is {loss!r}; {wanted}. Leave it out for the default.")
-    with torch.enable_grad():
-        try:
-            value = loss(outputs.clone().requires_grad_(), targets)
-        except (RuntimeError, ValueError, TypeError, IndexError) as error:
-            raise InputError(
-                f"the loss cannot be computed from outputs of shape {list(outputs.shape)} and targets of shape "
-                f"{list(targets.shape)}: {error}. {wanted.capitalize()}."
-            ) from error
-    if not isinstance(value, Tensor) or value.dim() != 0 or not value.requires_grad:
-        shape = list(value.shape) if isinstance(value, Tensor) else type(value).__name__
-        raise InputError(f"the loss returned {shape}, not one number that depends on the outputs; {wanted}.")
 
 
 def check_state(simulation: Simulation, state: State, rounds: int) -> None:
