@@ -472,7 +472,7 @@ def edit(directory: Path, old: str, new: str) -> None:
         ('name = "fedyogi"', 'name = "fedlamb"'),  # the same tensors and options, another algorithm
         ("eps = 0.001", "eps = 0.1"),
         ('name = "logistic"', 'name = "mlp"'),
-        ('dtype = "float32"', 'dtype = "float64"'),
+        ('precision = "float32"', 'precision = "float64"'),
         ("seed = 0", "seed = 1"),
     ],
 )
