@@ -16,13 +16,15 @@ import statistics
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 from rows import CNN, MLP, Row, build, tensors
 
 import driftless
+from driftless.engine.cluster import Cluster
 
 ROWS = {"mlp": replace(MLP, name="mlp", cohort=40), "cnn": CNN}
-PARTS = ("seconds", "training_seconds", "waiting_seconds", "communication_seconds")
+PARTS = ("seconds", "training", "waiting", "communication")
 TURNS = 2
 
 
@@ -30,6 +32,15 @@ def play(row: Row, rounds: int) -> None:
     """On every rank; rank 0 prints the columns of time."""
     kind, size = ("block", 5) if row.model == "mlp" else ("single", None)
     engine = driftless.EngineSettings(kind, block_size=size, workers=1)  # the ranks of a launch count instead
+    splits: list[dict[str, float]] = []
+    train = Cluster.train
+
+    def noted(self: Cluster, *arguments: Any) -> Any:
+        found = train(self, *arguments)
+        splits.append(self.seconds)
+        return found
+
+    Cluster.train = noted
     clients = list(zip(*tensors(row), strict=True))
     result = driftless.simulate(
         "adabest", driftless.Federation.from_clients(clients, classes=row.classes), build(row), rounds=rounds,
@@ -37,7 +48,9 @@ def play(row: Row, rounds: int) -> None:
         engine=engine, evaluate_every=0,
     )  # fmt: skip
     if os.environ.get("RANK", "0") == "0":
-        columns = {name: result.history[name][1:] for name in PARTS if name in result.history.columns}
+        rows = [{"seconds": seconds} for seconds in result.history["seconds"]]
+        rows = [row | split for row, split in zip(rows, splits or [{}] * rounds, strict=True)][1:]
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
         print(json.dumps({"times": columns, "x": result.x.double().sum().item()}))
 
 

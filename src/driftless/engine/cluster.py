@@ -36,8 +36,6 @@ from driftless.engine.tree import Tree, leaves, map_leaves, with_leaves
 
 STOP, ROUND, ROWS, EVALUATE = range(4)
 """Commands of rank 0."""
-SECONDS_OF_RANKS = ("training_seconds", "waiting_seconds", "communication_seconds")
-"""Columns of a round, as rank 0 spends it: its own blocks, sums that are not there yet, all else that is sent."""
 
 
 class DistributedStore(ClientStore):
@@ -109,6 +107,7 @@ class Cluster:
         self._elsewhere: list[int] = []
         """Clients that another rank has trained in this round."""
         self.seconds: dict[str, float] = {}
+        """How rank 0 has spent the last round: own blocks, sums that are not there yet, all else that is sent."""
         self._workers = workers
         known = state.clients.clients
         with workers.together():
@@ -128,7 +127,7 @@ class Cluster:
             self._models = self._rank.models(total.arrived, msg.x) if self._plan.keep_models else []
         trained, waited = self._rank.trained_seconds, self._rank.waited_seconds
         rest = time.perf_counter() - start - trained - waited
-        self.seconds = dict(zip(SECONDS_OF_RANKS, (trained, waited, rest), strict=True))
+        self.seconds = {"training": trained, "waiting": waited, "communication": rest}
         self._elsewhere = self._rank.trained_elsewhere(total.arrived)
         return total, cohort_gradient
 

@@ -6,9 +6,7 @@ result. A round is a transaction: client states are written only when the server
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -74,11 +72,6 @@ class RoundResult(NamedTuple):
 class Executor(Protocol):
     """Trains the blocks of a round: in this process (below), or in several (cluster.py)."""
 
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """How the last round of several processes splits into training, waiting and communication."""
-        ...
-
     def train(self, msg: Message, cohort: np.ndarray, t: int) -> tuple[BlockSums, OnRequest]:
         """The sums over the cohort, and the cohort's mean full-batch gradient if the algorithm asks for it."""
         ...
@@ -121,8 +114,6 @@ def round_facts(plan: RoundPlan, x: Vector, t: int, cohort: int, steps: Tensor, 
 
 class InProcess:
     """All blocks in this process, one after the other."""
-
-    seconds: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self, plan: RoundPlan, store: ClientStore, evaluation: Evaluation) -> None:
         self._plan, self._store, self._evaluation = plan, store, evaluation

@@ -24,7 +24,7 @@ from driftless.data.federation import Federation
 from driftless.engine.batches import examples_of
 from driftless.engine.block import BlockTrainer
 from driftless.engine.clients import ClientStore
-from driftless.engine.cluster import SECONDS_OF_RANKS, follow, start_cluster
+from driftless.engine.cluster import follow, start_cluster
 from driftless.engine.divergence import ROUNDS_LOST_BEFORE_STOP, grown_loss, lost_rounds
 from driftless.engine.evaluate import Evaluated, Evaluation
 from driftless.engine.evaluation_settings import Monitor, columns_of
@@ -134,7 +134,7 @@ class Simulation:
     @cached_property
     def columns(self) -> frozenset[str]:
         """Columns of the history that not every round has."""
-        return frozenset(columns_of(self.evaluation)) | {"failure", "evaluation_seconds", *SECONDS_OF_RANKS}
+        return frozenset(columns_of(self.evaluation)) | {"failure", "evaluation_seconds"}
 
     def is_evaluated(self, t: int) -> bool:
         return bool(self.evaluate_every) and (t % self.evaluate_every == 0 or t == self.rounds)
@@ -205,7 +205,7 @@ def next_round(
     sizes = federation.sizes[cohort]
     row: dict[str, float] = {"round": t, "lr": training.lr_at(t), "cohort": len(cohort)}
     row |= {"skipped": len(result.left_out), "examples": int(examples_of(training, sizes).sum())}
-    row |= result.row | norms(state.server) | {"seconds": time.perf_counter() - start, **executor.seconds}
+    row |= result.row | norms(state.server) | {"seconds": time.perf_counter() - start}
     row["simulated_time"] = simulation.stragglers.round_time(sizes, simulation.seed, t)
     if "train_accuracy" in row:
         row["failure"] = int(has_halved(before.train_accuracy, row["train_accuracy"]))
