@@ -54,7 +54,7 @@ def run(algorithm: str = "adabest", **engine: Any) -> Result:
         (Explicit([[1], [1, 2], [3], [4], [5, 6]]), 7),
         (FromFunction(lambda t, clients, rng: [0]), 1000),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__ if isinstance(value, Schedule) else str(value),
 )
 def test_no_more_clients_take_part_than_there_are_places(schedule: Schedule, most: int):
     assert participants(schedule, 1000, 5) == most
