@@ -92,7 +92,7 @@ def run_with_result(algorithm: Algorithm | str, bench: Bench, **options) -> tupl
     settings: dict[str, Any] = {
         "cohort": COHORTS,
         "local": MINIBATCHES,
-        "engine": "block",
+        "engine": "single",  # that blocks agree is a law of its own, for every algorithm
         "evaluate_every": 0,
     } | options
     settings["engine"] = EngineSettings(settings["engine"], settings.pop("block_size", None))
