@@ -20,7 +20,7 @@ from measure import (
     contenders,
     script,
 )
-from rows import CNN
+from rows import CNN, ROWS
 
 
 def sections() -> list[Section]:
@@ -31,7 +31,12 @@ def sections() -> list[Section]:
         *auto_claims(),
         Claim("plain-one", "plain loop / driftless, 1 process", PLAIN, (ONE,), None),
     )
-    return [Section(CNN, contenders(CNN, dict.fromkeys(everyone, 6)), claims, turns=6)]
+    six_steps = (Claim("plain", "plain loop / driftless", PLAIN, (DEFAULT,), 1.2),)
+    longer = ROWS["cnn-6"]
+    return [
+        Section(CNN, contenders(CNN, dict.fromkeys(everyone, 6)), claims, turns=6),
+        Section(longer, contenders(longer, dict.fromkeys((DEFAULT, PLAIN), 6)), six_steps, turns=6),
+    ]
 
 
 def main() -> None:

@@ -59,6 +59,7 @@ ROWS = {
         LOGISTIC,
         replace(LOGISTIC, name="logistic-50", cohort=50),
         CNN,
+        replace(CNN, name="cnn-6", cohort=4, examples=270),
         LSTM,
         SMALL,
         replace(SMALL, name="population-100000", clients=100_000),
