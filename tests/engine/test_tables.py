@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from disks import mounted
 from driftless.engine.clients import ClientStore
 from driftless.engine.tables import FileTable, MemoryTable
 
@@ -21,14 +21,8 @@ SIZE = 4096
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Generator[Path]:
-    """A disk of 64 KB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder], capture_output=True, text=True)
-    if mounted.returncode:
-        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
+    with mounted(tmp_path / "disk", "64k") as folder:
+        yield folder
 
 
 def test_the_file_has_no_name(tmp_path: Path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from disks import mounted
 from driftless import failures
 from driftless.errors import InputError
 from driftless.runs.directory import StoredRun
@@ -93,14 +93,8 @@ def test_checkpoints_have_the_type_in_which_client_state_is_stored(tmp_path: Pat
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Generator[Path]:
-    """A disk of 4 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", folder], capture_output=True, text=True)
-    if mounted.returncode:
-        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
+    with mounted(tmp_path / "disk", "4m") as folder:
+        yield folder
 
 
 def fill(folder: Path, left: int) -> None:
