@@ -379,6 +379,4 @@ def fingerprint(config: Config) -> str:
     for key in (*BOOKKEEPING, "engine.workers", "engine.memory", "engine.device", "engine.store"):
         section, _, name = key.partition(".")
         settings[section].pop(name)
-    if settings["engine"]["store_dtype"] is None:  # as in runs of versions without this setting
-        settings["engine"].pop("store_dtype")
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
