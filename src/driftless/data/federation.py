@@ -235,6 +235,12 @@ class Federation:
         return sizes
 
     @cached_property
+    def first_of_each_label(self) -> Ints:
+        """Examples, in rising order; none if the targets are not one label each. Computed once: it sorts all labels."""
+        labels = self.targets if self.targets.dim() == 1 and not self.targets.is_floating_point() else self.targets[:0]
+        return np.sort(np.unique(labels.cpu().numpy(), return_index=True)[1])
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of all data in it, however it was made; computed once."""
         return fingerprint(self)
@@ -315,22 +321,17 @@ class Federation:
         if not dtype.is_floating_point:
             raise InputError(f"dtype must be floating, such as torch.float32 or torch.float64, got {dtype}.")
 
-        return self._with_tensors(
-            lambda values: values.to(dtype) if values.is_floating_point() else values, train_inputs
-        )
+        return self.map_tensors(lambda values: values.to(dtype) if values.is_floating_point() else values, train_inputs)
 
-    def on(self, device: torch.device) -> Federation:
-        """All data on this device."""
-        return self._with_tensors(lambda values: values.to(device))
-
-    def _with_tensors(self, f: Callable[[Tensor], Tensor], train_inputs: bool = True) -> Federation:
+    def map_tensors(self, f: Callable[[Tensor], Tensor], train_inputs: bool = True) -> Federation:
+        """f of all inputs and targets; `train_inputs=False` leaves the clients' inputs as they are."""
         return replace(
             self,
             inputs=map_inputs(f, self.inputs) if train_inputs else self.inputs,
             targets=f(self.targets),
             test=(map_inputs(f, self.test[0]), f(self.test[1])) if self.test else None,
-            validation=self.validation._with_tensors(f) if self.validation else None,
-            client_test=self.client_test._with_tensors(f) if self.client_test else None,
+            validation=self.validation.map_tensors(f) if self.validation else None,
+            client_test=self.client_test.map_tensors(f) if self.client_test else None,
         )
 
     def describe(self) -> str:

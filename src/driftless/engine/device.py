@@ -87,7 +87,7 @@ def placed(federation: Federation, device: torch.device) -> tuple[Federation, tu
         return federation, (
             f"{size} stay in main memory ({free / 2**30:.2g} GB are free on {device}): batches are copied",
         )
-    return federation.on(device), (f"{size} are on {device}",)
+    return federation.map_tensors(lambda values: values.to(device)), (f"{size} are on {device}",)
 
 
 def data_bytes(federation: Federation | None) -> int:
