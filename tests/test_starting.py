@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +51,17 @@ def test_a_run_in_a_terminal_shows_that_it_starts_then_its_settings_the_bar_and_
     assert places == sorted(places)
     bars = [line for line in ended.lines if "rounds" in line and "━" in line]
     assert max(map(len, [*bars, *ended.lines[-5:]])) <= 80
+
+
+WITHOUT_COMPILER = """
+import sys, driftless
+data = driftless.load("digits", clients=10)
+driftless.simulate("adabest", data, "mlp", rounds=3, cohort=4, engine=driftless.EngineSettings(sys.argv[1], workers=1))
+assert "torch._dynamo" not in sys.modules
+"""
+
+
+@pytest.mark.parametrize("engine", ["block", "single"])
+def test_a_run_does_not_import_torchs_compiler(engine: str):
+    """It takes as long as importing torch itself."""
+    subprocess.run([sys.executable, "-c", WITHOUT_COMPILER, engine], check=True)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Column
 from rich.text import Text
 
@@ -27,12 +27,11 @@ class Bar:
         self._progress = progress
         self._total = total
         self._known: dict[str, float] = {}
-        self._task = progress.add_task(shortened(title), total=total, text="", rate="")
+        self._task = progress.add_task(shortened(title), total=total, text="")
 
     def __call__(self, done: int, text: str = "") -> None:
         self._progress.start()
-        rate = rate_text(self._progress.tasks[0].speed)
-        self._progress.update(self._task, completed=min(done, self._total), rate=rate, text=text)
+        self._progress.update(self._task, completed=min(done, self._total), text=text)
 
     def show_round(self, round: int, metrics: Mapping[str, float], monitor: str = "") -> None:
         """A round of one run, with the newest value of what the run is judged by: the column `monitor`."""
@@ -50,7 +49,7 @@ def rounds_bar(title: str, total: int, quiet: bool = False, console: Console | N
         BarColumn(bar_width=None, table_column=Column(ratio=1)),
         text_column("{task.completed}/{task.total} rounds"),
         text_column("{task.fields[text]}"),
-        text_column("{task.fields[rate]}"),
+        Rate(table_column=Column(no_wrap=True)),
         TimeLeft(),
         console=console,
         expand=True,
@@ -65,6 +64,13 @@ def rounds_bar(title: str, total: int, quiet: bool = False, console: Console | N
 
 def text_column(form: str) -> TextColumn:
     return TextColumn(form, markup=False, table_column=Column(no_wrap=True))
+
+
+class Rate(ProgressColumn):
+    """Rounds a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(rate_text(task.speed))
 
 
 class TimeLeft(TimeRemainingColumn):

@@ -6,7 +6,7 @@ of the block has finished, the block continues without that half.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from driftless.algorithm import Client, Message, Round, Vector
 from driftless.engine.graph.replay import Replay
 from driftless.engine.local import Batch, LocalStep, Progress, Trained, loss_gradient, regularised
 from driftless.engine.minibatches import Block, Workload, block_batches, block_chunks
-from driftless.engine.tree import Tree, like, map_leaves, parts_of
+from driftless.engine.tree import Tree, like, map_leaves, parts_of, structure
 
 OF_ONE_CLIENT = ("steps", "examples", "gradient")
 """Fields of `Round` that differ between the clients of a block."""
@@ -35,12 +35,12 @@ class BlockTrainer:
         """Full-batch gradients at x [clients, P]."""
         plan, chunks = block_chunks(self.work, block)
         shares = torch.from_numpy(plan.count / plan.count.sum(1, keepdims=True)).to(x)
-        add = self._replay.series("gradient", lifted(self._accumulate, in_dims=None), x, in_place=True)
+        add = self._replay.series("gradient", lifted(self._accumulate), x, in_place=True)
         total = x.new_zeros(len(block.clients), len(x))
         for k in range(shares.shape[1]):
             # A client without examples in this chunk computes on padding, which the share 0 removes.
             total = add(total, (chunks.gather(k, 0), shares[:, k].contiguous()))
-        regularise = self._replay.series("regularise", lifted(self._regularise, in_dims=None), x)
+        regularise = self._replay.series("regularise", lifted(self._regularise), x)
         return regularise((), total)
 
     def train(self, block: Block, msg: Message, states: Client, r: Round) -> Trained:
@@ -48,28 +48,29 @@ class BlockTrainer:
         if self.work.algorithm.full_gradient == "after":
             r = r._replace(gradient=self.gradients(block, msg.x))
         given: Given = (msg, states, r)
+        kind = structure(given)
         plan, batches = block_batches(self.work, block)
         finished = (plan.count == 0).sum(0).tolist()
         clients = len(block.clients)
 
-        now: Progress = self._series("begin", self._begin, given)((), ())
+        now: Progress = self._series("begin", self._begin, given, kind)((), ())
         now = map_leaves(lambda leaf: leaf.clone(memory_format=torch.contiguous_format), now)
         left: list[Progress] = []
         """Clients that have left the block, in their order."""
-        first, given_now = 0, given
-        advance = self._series("step", self._advance, given, in_place=True)
+        first = 0
+        advance = self._series("step", self._advance, given, kind, in_place=True)
         for k in range(plan.count.shape[1]):
             if (start := first_computed(clients, finished[k])) > first:
                 left.append(map_leaves(lambda leaf, n=start - first: leaf[:n], now))
                 now = map_leaves(lambda leaf, n=start - first: leaf[n:].clone(), now)
-                first, given_now = start, rows_from(given, start)
-                advance = self._series("step", self._advance, given_now, in_place=True)
+                first, rest = start, rows_from(given, start)
+                advance = self._series("step", self._advance, rest, structure(rest), in_place=True)
             active = torch.from_numpy(plan.count[first:, k] > 0).to(msg.x.device) if finished[k] > first else None
             now = advance(now, (batches.gather(k, first), active))
         if left:
             now = map_leaves(lambda *parts: torch.cat(parts), *left, now)
 
-        upload, states = self._series("finish", self._finish, given)((), now)
+        upload, states = self._series("finish", self._finish, given, kind)((), now)
         examples = torch.from_numpy(plan.count.sum(1)).to(msg.x.device)
         return Trained(now.y, upload, states, now.loss / block.steps, now.correct / examples)
 
@@ -92,15 +93,15 @@ class BlockTrainer:
     def _regularise(self, _: tuple[()], total: Vector, x: Vector) -> Vector:
         return regularised(total, x, self.work.training)
 
-    def _series(self, name: str, f: Callable[..., Tree], given: Given, in_place: bool = False):
-        return self._replay.series(name, lifted(f, dims_of_given(given)), given, in_place)
+    def _series(self, name: str, f: Callable[..., Tree], given: Given, kind: Hashable, in_place: bool = False):
+        return self._replay.series(name, lifted(f, dims_of_given), given, in_place, kind)
 
 
-def lifted(f: Callable[..., Tree], in_dims: Any) -> Callable[..., Tree]:
-    """`f` for all clients of a block; `in_dims` says which of the last argument's tensors have a row for each."""
+def lifted(f: Callable[..., Tree], dims_of_fixed: Callable[[Tree], Any] = lambda _: None) -> Callable[..., Tree]:
+    """`f` for all clients of a block; `dims_of_fixed` says which of the last argument's tensors have a row for each."""
 
     def f_of_block(changing: Tree, new: Tree, fixed: Tree) -> Tree:
-        dims = (dims_of(changing, 0), dims_of(new, 0), in_dims)
+        dims = (dims_of(changing, 0), dims_of(new, 0), dims_of_fixed(fixed))
         return vmap(f, in_dims=dims, randomness="error")(changing, new, fixed)
 
     return f_of_block

@@ -65,11 +65,11 @@ def structure(tree: Tree) -> Hashable:
     """Equal for trees that differ in the numbers of their tensors only."""
     if isinstance(tree, Tensor):
         return (tree.shape, tree.stride(), tree.dtype)
-    if isinstance(tree, dict):
-        return (type(tree), tuple(tree), *map(structure, parts_of(tree)))
     if isinstance(tree, tuple):
         return (type(tree), *map(structure, tree))
-    return repr(tree)
+    if isinstance(tree, dict):
+        return (type(tree), tuple(tree), *map(structure, parts_of(tree)))
+    return None if tree is None else repr(tree)
 
 
 def parts_of(tree: Tree) -> Sequence[Any]:

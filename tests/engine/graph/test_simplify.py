@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.func import grad
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from driftless.engine.graph import simplify
 from driftless.engine.graph.record import Function, Recording, record
 from driftless.engine.graph.replay import Replay
 from driftless.engine.graph.simplify import simplified
@@ -189,6 +190,94 @@ def test_a_step_of_a_vector_writes_into_the_vectors_memory(name: str):
         assert k < 2 or address(now[0]) == before
 
 
+# ------------------------------------------------------------------------------------------------------------- in parts
+
+ROWS = Arguments(
+    (numbers(5, 15), numbers(5, 15, seed=1)),
+    lambda k: (numbers(5, 2, 4, seed=10 + k), numbers(5, 3, seed=20 + k), numbers(5, 4, seed=30 + k)),
+    (numbers(1, seed=2)[0].abs(), numbers(5, 15, seed=3), numbers(15, seed=4), numbers(5, 1, seed=5)),
+)
+"""The same for five clients: their vectors and momenta; a vector for each of them, one for all, a number for each."""
+
+
+def gradients(n: Tensors) -> Tensor:
+    return torch.cat([value.flatten(1) for value in n], 1)
+
+
+def momentum(c: Tensors, n: Tensors, f: Tensors) -> Tensors:
+    m = torch.add(gradients(n), c[1], alpha=0.9)
+    return torch.addcmul(c[0], m, f[0], value=-1), m
+
+
+def accumulated(c: Tensors, n: Tensors, f: Tensors) -> Tensors:
+    g = gradients(n) - f[1]
+    return torch.addcmul(c[0], g, f[0], value=-1), c[1] + g
+
+
+IN_PARTS: dict[str, Function] = {
+    "a step": lambda c, n, f: (torch.addcmul(c[0], gradients(n), f[0], value=-1), c[1]),
+    "a correction of each client": lambda c, n, f: (torch.addcmul(c[0], gradients(n) - f[1], f[0], value=-1), c[1]),
+    "a correction of all clients": lambda c, n, f: (torch.addcmul(c[0], gradients(n) + f[2], f[0], value=-1), c[1]),
+    "a rate of each client": lambda c, n, f: (torch.addcmul(c[0], gradients(n), f[3], value=-1), c[1]),
+    "weight decay": lambda c, n, f: (torch.addcmul(c[0], gradients(n) + 0.01 * c[0], f[0], value=-1), c[1]),
+    "a sum of directions": accumulated,
+}
+WHOLE: dict[str, Function] = {
+    "momentum": momentum,
+    "a norm": lambda c, n, f: (c[0] - gradients(n) / gradients(n).norm(), c[1]),
+    "a mask": lambda c, n, f: (torch.where(f[1] > 0, c[0] - f[0] * gradients(n), c[0]), c[1]),
+    "the gradient is kept": lambda c, n, f: (c[0] - f[0] * gradients(n), gradients(n)),
+    "the gradient is returned": lambda c, n, f: (c[0] - f[0] * gradients(n), c[1], gradients(n)),
+    "a cat of rows": lambda c, n, f: (c[0] - torch.cat([gradients(n)[:2], gradients(n)[2:]]), c[1]),
+    "a value read through other columns": lambda c, n, f: (c[0] - f[0] * gradients(n), c[1] + c[0][:, 3:4]),
+}
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("name", [*IN_PARTS, *WHOLE])
+def test_steps_of_several_clients_stay_right(name: str, in_place: bool):
+    check_series((IN_PARTS | WHOLE)[name], ROWS, in_place)
+
+
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_a_gradient_is_not_copied_into_one_vector(name: str):
+    assert "cat" not in steady(IN_PARTS[name], ROWS)
+
+
+def test_views_of_a_vector_that_is_written_over_are_taken_once_in_a_series():
+    names = steady(lambda c, n, f: (torch.addcmul(c[0], gradients(n), c[0][:, 3:4].exp(), value=-1), c[1]), ROWS)
+    assert "slice" not in names
+
+
+def test_many_short_parts_are_copied_into_one_vector(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(simplify, "WORTH_SPLITTING", 1000)
+    assert "cat" in steady(IN_PARTS["a step"], ROWS)
+
+
+ELEMENTWISE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "add": lambda a, b: torch.add(a, b, alpha=0.3),
+    "sub": lambda a, b: torch.sub(a, b, alpha=1.7),
+    "mul": torch.mul,
+    "div": torch.div,
+    "neg": lambda a, b: -a,
+    "sqrt": lambda a, b: a.abs().sqrt(),
+    "addcmul": lambda a, b: torch.addcmul(a, b, a, value=0.37),
+}
+
+
+def test_all_operations_that_are_carried_out_in_parts_are_compared_below():
+    assert {operation.overloadpacket.__name__ for operation in simplify.IN_PLACE} == set(ELEMENTWISE)
+
+
+@pytest.mark.parametrize("dtype", simplify.SPLIT_DTYPES)
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_an_elements_result_does_not_depend_on_where_it_lies(name: str, dtype: torch.dtype):
+    f, a, b = ELEMENTWISE[name], numbers(7, 301).to(dtype), numbers(7, 301, seed=1).to(dtype)
+    for width in (1, 2, 3, 7, 8, 9, 17, 31, 33, 100):
+        parts = [f(a[:, i : i + width], b[:, i : i + width].clone()) for i in range(0, 301, width)]
+        assert same_bits(torch.cat(parts, 1), f(a, b))
+
+
 def test_without_in_place_the_given_values_are_left_unchanged():
     series = Replay().series("f", lambda c, n, f: c - n, ())
     for k in range(4):
@@ -292,4 +381,5 @@ def test_the_example_of_the_packages_page_is_simplified_as_it_says():
 
 
 def operations(graph: torch.fx.Graph) -> list[str]:
-    return [node.target.overloadpacket.__name__ for node in graph.nodes if node.op == "call_function"]
+    called = [node.target for node in graph.nodes if node.op in ("call_function", "call_method")]
+    return [target if isinstance(target, str) else target.overloadpacket.__name__ for target in called]

@@ -6,7 +6,7 @@ written, and both results must be equal to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -29,12 +29,15 @@ class Replay:
         self.enabled = enabled
         self._recordings: dict[Hashable, Recording | Program | NotRecordable] = {}
 
-    def series(self, name: str, f: Function, fixed: Tree, in_place: bool = False) -> Series:
+    def series(
+        self, name: str, f: Function, fixed: Tree, in_place: bool = False, fixed_structure: Hashable = None
+    ) -> Series:
         """Calls of `f` with the same `fixed`. Functions of one `name` do the same with arguments of the same shapes.
 
         `in_place`: f maps `changing` to its next value, and the caller does not use the old one any more.
+        `fixed_structure` is given by a caller that starts several series with the same `fixed`.
         """
-        return Series(self, (name, in_place, structure(fixed)), f, fixed, in_place)
+        return Series(self, (name, in_place, fixed_structure or structure(fixed)), f, fixed, in_place)
 
     def look_up(self, key: Hashable) -> Recording | Program | NotRecordable | None:
         return self._recordings.get(key)
@@ -56,7 +59,9 @@ class Program:
     def __init__(self, recording: Recording, in_place: bool) -> None:
         graphs = simplified(recording, in_place)
         self.before = runnable(graphs.before, recording.constants)
+        self.views = runnable(graphs.views, recording.constants)
         self.step = runnable(graphs.step, recording.constants)
+        self.over_changing = graphs.over_changing
         self.result = recording.result
         self.calls = 0
 
@@ -75,14 +80,17 @@ class Series:
         self._f = f
         self._fixed = fixed
         self._in_place = in_place
-        self._prepared: dict[Hashable, tuple[Program, list[Tensor]]] = {}
-        """Programs with what they need besides `changing` and `new`."""
+        self._prepared: dict[Hashable, Prepared] = {}
+        self._last: Tree = None
+        self._last_structure: Hashable = None
 
     @torch.no_grad()
     def __call__(self, changing: Tree, new: Tree) -> Tree:
         if not self._replay.enabled:
             return self._as_written(changing, new)
-        kind = (structure(changing), structure(new))
+        if changing is not self._last:
+            self._last, self._last_structure = changing, structure(changing)
+        kind = (self._last_structure, structure(new))
         prepared = self._prepared.get(kind)
         if prepared is None:
             key = (self._key, kind)
@@ -94,14 +102,12 @@ class Series:
                 self._replay.keep(key, recorded, self._in_place)
                 constants = () if isinstance(recorded, NotRecordable) else tuple(recorded.constants.values())
                 return self._ready_for_next(result, (new, constants))
-            fixed = leaves(self._fixed)
-            prepared = self._prepared[kind] = (known, [*fixed, *known.before(*fixed)])
-        program, rest = prepared
-        expected = self._written_on_copies(changing, new) if program.is_due() else None
-        result = list(program.step(*leaves(changing), *leaves(new), *rest))
+            prepared = self._prepared[kind] = Prepared(known, leaves(self._fixed))
+        expected = self._written_on_copies(changing, new) if prepared.program.is_due() else None
+        result = prepared(changing, new)
         if expected is not None:
-            check_equal(result, leaves(expected))
-        return with_leaves(program.result, result)
+            check_equal(leaves(result), leaves(expected))
+        return result
 
     def _as_written(self, changing: Tree, new: Tree) -> Tree:
         return self._ready_for_next(self._f(changing, new, self._fixed), new)
@@ -112,6 +118,24 @@ class Series:
     def _ready_for_next(self, result: Tree, others: Tree) -> Tree:
         """In place, the next call writes into the result."""
         return kept_apart(result, (others, self._fixed)) if self._in_place else result
+
+
+class Prepared:
+    """A program with what it needs besides `changing` and `new`."""
+
+    def __init__(self, program: Program, fixed: list[Tensor]) -> None:
+        self.program = program
+        self._rest = [*fixed, *program.before(*fixed)]
+        self._changing: Tree = None
+        self._leaves: list[Tensor] = []
+        self._views: Sequence[Tensor] = ()
+
+    def __call__(self, changing: Tree, new: Tree) -> Tree:
+        if changing is not self._changing:
+            self._changing, self._leaves = changing, leaves(changing)
+            self._views = self.program.views(*self._leaves)
+        result = self.program.step(*self._leaves, *leaves(new), *self._rest, *self._views)
+        return changing if self.program.over_changing else with_leaves(self.program.result, list(result))
 
 
 def kept_apart(result: Tree, others: Tree) -> Tree:
