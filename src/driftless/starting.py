@@ -1,11 +1,12 @@
-"""One line on the terminal while torch is imported, which takes seconds.
+"""While a command imports torch, which takes seconds: one line on the terminal, and no garbage collection.
 
 Imported before everything else of the package, and itself only from the standard library: whoever types a command
-sees at once that it has begun. In Python nothing is shown.
+sees at once that it has begun. In Python nothing is shown or switched off.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -16,10 +17,13 @@ SLOW = ("run", "resume", "compare", "tune", "reproduce")
 SILENT = ("--quiet", "-q", "--json", "--help")
 
 
+def is_command(argv: Sequence[str], whole: Sequence[str]) -> bool:
+    """Whether Python was started as `driftless ...` or `python -m driftless ...`; `whole`: sys.orig_argv."""
+    return 0 < len(argv) <= len(whole) and PurePath(whole[-len(argv)]).stem == "driftless"
+
+
 def is_slow_command(argv: Sequence[str], whole: Sequence[str]) -> bool:
-    """Whether Python was started as `driftless run ...` or `python -m driftless run ...`; `whole`: sys.orig_argv."""
-    program = PurePath(whole[-len(argv)]).stem if 0 < len(argv) <= len(whole) else ""
-    return program == "driftless" and argv[1:2] != [] and argv[1] in SLOW and not set(SILENT) & set(argv)
+    return is_command(argv, whole) and argv[1:2] != [] and argv[1] in SLOW and not set(SILENT) & set(argv)
 
 
 def show() -> bool:
@@ -33,9 +37,10 @@ def show() -> bool:
     return True
 
 
-def erase() -> None:
-    """Before anything else is shown."""
+def done() -> None:
+    """All is imported; called before anything else is shown."""
     global _shown
+    gc.enable()
     if _shown and sys.stderr is not None:
         sys.stderr.write(f"\r{' ' * len(LINE)}\r")
         sys.stderr.flush()
@@ -43,3 +48,5 @@ def erase() -> None:
 
 
 _shown = show()
+if is_command(sys.argv, sys.orig_argv):
+    gc.disable()  # it takes a tenth of the time of the imports, and finds nothing

@@ -45,7 +45,7 @@ for name, function in COMMANDS.items():
 
 def main() -> None:
     """Entry point: whatever goes wrong becomes one message and an exit code. Of several ranks only rank 0 speaks."""
-    starting.erase()
+    starting.done()
     with one_message(), all_ranks() as ranks:
         if ranks.rank == 0:
             with one_message():  # before the others are told: a launcher ends all when one of them ends
