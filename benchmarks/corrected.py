@@ -1,4 +1,4 @@
-"""What correcting the drift costs: the round of a corrected algorithm over FedAvg's, on the MLP row.
+"""What correcting the drift costs: the round of a corrected algorithm over FedAvg's.
 
 python benchmarks/corrected.py [--quick]
 """
@@ -6,25 +6,21 @@ python benchmarks/corrected.py [--quick]
 from __future__ import annotations
 
 from measure import Claim, Contender, Section, script
-from rows import MLP
+from rows import LOGISTIC, MLP, Row
 
 CORRECTED = ("adabest", "scaffold", "feddyn", "ghbm", "fedhbm", "fedgbo")
-LIMIT = 1.10
 
 
-def section(mode: str, options: tuple[str, ...]) -> Section:
-    names = ("fedavg", *CORRECTED)
-    players = tuple(Contender(f"{name}, {mode}", MLP, "ours", ("--algorithm", name, *options)) for name in names)
-    base = players[0].label
-    claims = tuple(
-        Claim(f"{name}-{mode}", f"{name} / fedavg, {mode}", f"{name}, {mode}", (base,), LIMIT, at_most=True)
-        for name in CORRECTED
+def section(row: Row, rounds: int, limit: float) -> Section:
+    players = tuple(
+        Contender(name, row, "ours", ("--algorithm", name), rounds=rounds) for name in ("fedavg", *CORRECTED)
     )
-    return Section(MLP, players, claims, turns=6)
+    claims = tuple(Claim(name, f"{name} / fedavg", name, ("fedavg",), limit, at_most=True) for name in CORRECTED)
+    return Section(row, players, claims, turns=7, name=f"corrected-{row.name}")
 
 
 def sections() -> list[Section]:
-    return [section("default", ()), section("1 process", ("--workers", "1"))]
+    return [section(MLP, 6, 1.08), section(LOGISTIC, 100, 1.15)]
 
 
 def main() -> None:

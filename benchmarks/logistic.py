@@ -36,7 +36,7 @@ def sections() -> list[Section]:
         (
             Claim("flower", "Flower / driftless", FLOWER, (DEFAULT,), 60),
             Claim("pfl", "pfl / driftless", PFL, (DEFAULT,), 8),
-            Claim("plain", "plain loop / driftless", PLAIN, (DEFAULT,), 10),
+            Claim("plain", "plain loop / driftless", PLAIN, (DEFAULT,), 5),
             *auto_claims(),
             Claim("plain-one", "plain loop / driftless, 1 process", PLAIN, (ONE,), None),
             Claim("plain-tuned", "tuned plain loop / driftless", TUNED, (DEFAULT,), None),
@@ -48,7 +48,7 @@ def sections() -> list[Section]:
         ROWS["logistic-50"],
         contenders(ROWS["logistic-50"], {ONE: 50, DEFAULT: 50, PLAIN: 15}),
         (
-            Claim("plain", "plain loop / driftless", PLAIN, (DEFAULT,), 15),
+            Claim("plain", "plain loop / driftless", PLAIN, (DEFAULT,), 12),
             Claim("plain-one", "plain loop / driftless, 1 process", PLAIN, (ONE,), None),
         ),
     )

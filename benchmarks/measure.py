@@ -2,7 +2,8 @@
 
 All contenders of a row are started one after the other and warmed up; then they play in turns: A B C A B C ... Only one
 plays at a time, the others wait, so each has all cores, and a slow minute of the machine is slow for all. The first
-round of a turn is left out, because it starts with cold caches.
+round of a turn is left out, because it starts with cold caches. Waiting is not always idle: Ray, for one, keeps looking
+around. In sections that are marked so, a contender is therefore started anew for each turn and no other is alive.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ IN_OUR_ENVIRONMENT = ("ours", "plain", "matmul")
 WARMUP = 3
 DISTURBED = 0.1  # share of the machine that other programs may use while the contenders wait
 NOT_INSTALLED = "not installed"
+WITH_CHANGES = " with changes"
 PATIENCE = 900.0  # seconds without an answer, after which a contender is given up; compilation takes long
 
 
@@ -67,6 +69,12 @@ class Section:
     contenders: tuple[Contender, ...]
     claims: tuple[Claim, ...]
     turns: int = 5
+    name: str = ""
+    """If it is not the row's."""
+    alone: bool = False
+    """Each contender is started anew for its turn."""
+    busy: int = 0
+    """Processes that only take computing time, all the while."""
 
 
 @dataclass
@@ -190,7 +198,48 @@ def command_of(contender: Contender, warmup: int, turns: int) -> list[str]:
     return [*command, "--warmup", str(warmup), "--turns", str(turns), *contender.options]
 
 
-def compare(contenders: Sequence[Contender], turns: int, warmup: int = WARMUP) -> dict[str, Timing]:
+@contextlib.contextmanager
+def busy_processes(number: int) -> Iterator[None]:
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+
+
+def compare_alone(contenders: Sequence[Contender], turns: int, warmup: int = WARMUP) -> dict[str, Timing]:
+    """Let the contenders play in rotation, each started anew for each of its turns."""
+    timings = {contender.label: Timing(contender.label) for contender in contenders}
+    for turn in range(turns):
+        for contender in contenders:
+            timing = timings[contender.label]
+            if timing.missing is not None:
+                continue
+            say(f"  turn {turn + 1} of {turns}: {contender.label}")
+            try:
+                player = Player(command_of(contender, warmup, 1))
+            except Missing as reason:
+                timing.missing = str(reason)
+                continue
+            try:
+                player.answer()
+                player.go()
+                before = timing.turns
+                fill(timing, player.answer(), contender.rounds, warmup)
+                timing.turns = before + timing.turns
+            except Missing as reason:
+                timing.missing = str(reason)
+            finally:
+                player.end()
+    say("")
+    return timings
+
+
+def compare(
+    contenders: Sequence[Contender], turns: int, warmup: int = WARMUP, disturbed_by_us: bool = False
+) -> dict[str, Timing]:
     """Let the contenders play in rotation; what each of them took, by label. Warns when others are at work."""
     timings = {contender.label: Timing(contender.label) for contender in contenders}
     with contextlib.ExitStack() as stack:
@@ -220,7 +269,7 @@ def compare(contenders: Sequence[Contender], turns: int, warmup: int = WARMUP) -
                     player.go()
                     reports[label] = player.answer()
     say("")
-    if max(disturbed) > DISTURBED:
+    if max(disturbed) > DISTURBED and not disturbed_by_us:
         print(f"Warning: other programs used up to {max(disturbed):.0%} of the machine; do not trust these times.")
     for contender in contenders:
         timing = timings[contender.label]
@@ -353,14 +402,15 @@ def machine() -> dict[str, str]:
 
 
 def commit() -> str:
-    """The commit of the working tree, and whether src/ differs from it."""
+    """The commit of the working tree, and whether the tree differs from it."""
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=HERE.parent, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
+    written = [f":!benchmarks/{name}" for name in ("RESULTS.md", "shortfalls.md")]  # after a run, about it
     try:
-        return git("rev-parse", "--short", "HEAD") + (" with changes" if git("status", "--short", "src") else "")
+        return git("rev-parse", "--short", "HEAD") + (WITH_CHANGES if git("status", "--short", ".", *written) else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
@@ -372,14 +422,21 @@ def measured(section: Section, *, quick: bool) -> dict[str, Any]:
     if quick:
         turns = 2
         contenders = tuple(replace(each, rounds=max(2, each.rounds // 2)) for each in contenders)
-    say(f"{section.row.name}: {section.row}")
-    timings = compare(contenders, turns)
+    name = section.name or section.row.name
+    say(f"{name}: {section.row}")
+    with busy_processes(section.busy):
+        if section.alone:
+            timings = compare_alone(contenders, turns)
+        else:
+            timings = compare(contenders, turns, disturbed_by_us=section.busy > 0)
+    conditions = ["only one contender alive at a time"] if section.alone else []
+    conditions += [f"beside {section.busy} busy process"] if section.busy else []
     versions = {name: version for timing in timings.values() for name, version in timing.versions.items()}
     return {
-        "row": section.row.name,
-        "title": str(section.row),
+        "row": name,
+        "title": "; ".join([str(section.row), *conditions]),
         "times": [summary(timing) for timing in timings.values()],
-        "claims": [settle(section.row.name, claim, timings) for claim in section.claims],
+        "claims": [settle(name, claim, timings) for claim in section.claims],
         "versions": {name: version for name, version in versions.items() if name != "threads"},
     }
 

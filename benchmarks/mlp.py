@@ -46,17 +46,28 @@ def sections() -> list[Section]:
         MLP,
         contenders(MLP, dict.fromkeys(everyone, rounds)),
         (
-            Claim("flower", "Flower / driftless", FLOWER, (DEFAULT,), 5),
-            Claim("pfl", "pfl / driftless", PFL, (DEFAULT,), 4),
-            Claim("plain", "plain loop / driftless, 1 process", PLAIN, (ONE,), 3),
-            Claim("matmul", "driftless, 1 process / bare matrix products", ONE, (MATMUL,), 2, at_most=True),
+            Claim("flower", "Flower / driftless", FLOWER, (DEFAULT,), 3),
+            Claim("pfl", "pfl / driftless", PFL, (DEFAULT,), 3),
+            Claim("plain", "plain loop / driftless", PLAIN, (DEFAULT,), 3),
             *auto_claims(),
-            Claim("plain-default", "plain loop / driftless", PLAIN, (DEFAULT,), None),
+            Claim("plain-one", "plain loop / driftless, 1 process", PLAIN, (ONE,), 3),
+            Claim("matmul", "driftless, 1 process / bare matrix products", ONE, (MATMUL,), 2, at_most=True),
             Claim("plain-tuned", "tuned plain loop / driftless", TUNED, (DEFAULT,), None),
             Claim("workers", "plain loop / driftless with 2 processes", PLAIN, (WORKERS,), None),
             Claim("fedlab", "FedLab / driftless", FEDLAB, (DEFAULT,), None),
             Claim("fluke", "fluke / driftless", FLUKE, (DEFAULT,), None),
         ),
+    )
+    quiet = Section(
+        MLP,
+        contenders(MLP, dict.fromkeys((DEFAULT, PLAIN, PFL, FLOWER), 2 * rounds)),
+        (
+            Claim("flower", "Flower / driftless", FLOWER, (DEFAULT,), 5),
+            Claim("pfl", "pfl / driftless", PFL, (DEFAULT,), 4),
+            Claim("plain", "plain loop / driftless", PLAIN, (DEFAULT,), 4),
+        ),
+        name="mlp-quiet",
+        alone=True,
     )
     everyone = (ONE, WORKERS, DEFAULT, PLAIN)
     hundred = Section(
@@ -68,7 +79,7 @@ def sections() -> list[Section]:
         ),
         turns=3,
     )
-    return [ten, hundred]
+    return [ten, quiet, hundred]
 
 
 def agreement(labels: tuple[str, ...]) -> dict[str, float]:

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def shares(row: Row, algorithm: str, rounds: int) -> dict[str, float]:
     begin = [0.0]
     with (
         tempfile.TemporaryDirectory() as folder,
-        Lines(Path(folder) / "metrics.jsonl", {}) as lines,
+        Lines(Path(folder) / "metrics.jsonl", Path(folder) / "copy.jsonl", b"") as lines,
         watching(driftless.algorithms.ALGORITHMS[algorithm]) as watch,
     ):
 
@@ -117,8 +118,8 @@ def shares(row: Row, algorithm: str, rounds: int) -> dict[str, float]:
 def main() -> None:
     quick = quick_from_command_line(__doc__)
     sections = []
-    for name, algorithm, rounds in (("mlp", "fedavg", 40), ("mlp", "scaffold", 40), ("logistic", "fedavg", 400)):
-        runs = [shares(ROWS[name], algorithm, rounds // (4 if quick else 1)) for _ in range(2 if quick else 5)]
+    for (name, rounds), algorithm in product((("mlp", 30), ("logistic", 400)), ("fedavg", "adabest")):
+        runs = [shares(ROWS[name], algorithm, rounds // (3 if quick else 1)) for _ in range(2 if quick else 5)]
         outside = [100 - run["local steps"] for run in runs]
         without = [100 - run["local steps"] - run["gathering"] for run in runs]
         parts = {label: statistics.median(run[label] for run in runs) for label in runs[0]}
@@ -132,6 +133,8 @@ def main() -> None:
                    statistics.median(without), target, at_most=True, unit="%"),
             judged(f"outside/{name}-{algorithm}-rows", f"{name}, {algorithm}: all but local steps",
                    statistics.median(outside), None, at_most=True, unit="%"),
+            *(judged(f"outside/{name}-{algorithm}-{label.replace(' ', '-')}", f"{name}, {algorithm}: {label}",
+                     share, None, at_most=True, unit="%") for label, share in parts.items()),
         ]  # fmt: skip
         sections.append({"row": f"{name}-{algorithm}", "title": f"{name}, {algorithm}", "times": [], "claims": claims})
     publish("outside", sections, quick=quick)

@@ -1,9 +1,11 @@
 """Runs the benchmarks and writes RESULTS.md: times, ratios, targets, and what was not reached.
 
-    python benchmarks/results.py [--quick] [names ...]     run all scripts, or those named, then write
+    python benchmarks/results.py                           run all scripts, then write
+    python benchmarks/results.py [--quick] [names ...]     run those named, or all of them shortly
     python benchmarks/results.py --write                   only write, from what was measured before
 
-Why a target was not reached stands in shortfalls.md, under a heading with the ratio's id.
+RESULTS.md is only written from full runs of all scripts on one commit without changes. Why a target was not reached
+stands in shortfalls.md, under a heading with the ratio's id.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ from measure import (
     PLAIN,
     RESULTS,
     TUNED,
+    WITH_CHANGES,
     WORKERS,
+    commit,
     reached_text,
     seconds_text,
     target_text,
@@ -88,16 +92,12 @@ def conditions(results: Sequence[Result]) -> list[str]:
 
     versions = {name: text for section in sections_of(results) for name, text in section.get("versions", {}).items()}
     machine = results[0]["machine"]
-    lines = [
+    return [
         f"Measured {all_of(result['date'] for result in results)} on {machine['cores']} cores "
         f"({machine['cpu']}, {machine['system']}, Python {machine['python']}), "
         f"driftless at commit {all_of(result['commit'] for result in results)}.",
         f"Versions: {', '.join(f'{name} {text}' for name, text in sorted(versions.items()))}.",
     ]
-    quick = [result["name"] for result in results if result["quick"]]
-    if quick:
-        lines.append(f"Only a first look (`--quick`): {', '.join(quick)}.")
-    return lines
 
 
 def cell(section: Mapping[str, Any], label: str) -> str:
@@ -137,10 +137,28 @@ def shortfalls(results: Sequence[Result]) -> list[str]:
         for claim in section["claims"]:
             unmeasured = claim["target"] is not None and claim["value"] is None
             if claim["reached"] is False or unmeasured:
+                # From a profile of the same commit on the same machine.
                 text = known.get(claim["id"], "not yet explained")
                 measured = f"{value_text(claim)}, target {target_text(claim)}"
                 lines += [f"- `{claim['id']}` {claim['text']}: {measured}. {text}"]
     return lines or ["Nothing: every target was reached."]
+
+
+def is_clean(commit: str) -> bool:
+    return commit != "unknown" and not commit.endswith(WITH_CHANGES)
+
+
+def unpublishable(results: Sequence[Result]) -> str:
+    """Why these results may not be published; empty if they may."""
+    found = {result["name"] for result in results}
+    if missing := [name for name in NAMES if name not in found]:
+        return f"{', '.join(missing)} not measured yet"
+    if quick := [result["name"] for result in results if result["quick"]]:
+        return f"{', '.join(quick)} measured with --quick only"
+    commits = sorted({result["commit"] for result in results})
+    if len(commits) > 1 or not is_clean(commits[0]):
+        return f"measured at {', '.join(commits)}; all must be measured at one commit without changes"
+    return ""
 
 
 def page(results: Sequence[Result]) -> str:
@@ -160,14 +178,16 @@ def main() -> None:
     given = arguments.parse_args()
     if unknown := set(given.names) - set(NAMES):
         arguments.error(f"unknown benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    if not (given.write or given.quick or given.names) and not is_clean(now := commit()):
+        raise SystemExit(f"The working tree is '{now}'; commit the changes first, or use --quick for a first look.")
     failed = [] if given.write else run(given.names or NAMES, given.quick)
+    if failed:
+        raise SystemExit(f"These benchmarks failed: {', '.join(failed)}. RESULTS.md was not written.")
     results = [result for name in NAMES if (result := read(name)) is not None]
-    if not results:
-        raise SystemExit("Nothing has been measured yet.")
+    if why := unpublishable(results):
+        raise SystemExit(f"RESULTS.md was not written: {why}.")
     PAGE.write_text(page(results))
     print(f"\nWrote {PAGE.relative_to(HERE.parent)}.")
-    if failed:
-        raise SystemExit(f"These benchmarks failed: {', '.join(failed)}.")
 
 
 if __name__ == "__main__":

@@ -49,6 +49,9 @@ MLP = Row("mlp", "mlp", 100, 10, 480, (784,), 10, 45, 5, 0.05)
 LOGISTIC = Row("logistic", "logistic", 1000, 10, 60, (784,), 10, 10, 1, 0.01)
 CNN = Row("cnn", "cnn", 20, 10, 45, (3, 32, 32), 10, 45, 1, 0.05)
 LSTM = Row("lstm", "lstm", 20, 10, 50, (80,), VOCABULARY, 10, 1, 0.5)
+GRU = replace(LSTM, name="gru", model="gru")
+CNN_6 = replace(CNN, name="cnn-6", cohort=4, examples=270)
+RESNET = replace(CNN, name="resnet", model="resnet", cohort=4, examples=90)
 SMALL = Row("population-1000", "small", 1000, 10, 10, (64,), 10, 10, 1, 0.01)
 
 ROWS = {
@@ -59,8 +62,10 @@ ROWS = {
         LOGISTIC,
         replace(LOGISTIC, name="logistic-50", cohort=50),
         CNN,
-        replace(CNN, name="cnn-6", cohort=4, examples=270),
+        CNN_6,
+        RESNET,
         LSTM,
+        GRU,
         SMALL,
         replace(SMALL, name="population-100000", clients=100_000),
     )
@@ -86,7 +91,7 @@ def characters(row: Row, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.i
 
 
 def arrays(row: Row) -> tuple[NDArray[np.float32] | NDArray[np.int64], NDArray[np.int64]]:
-    return characters(row) if row.model == "lstm" else images(row)
+    return characters(row) if row.model in ("lstm", "gru") else images(row)
 
 
 def tensors(row: Row) -> tuple[Tensor, Tensor]:
@@ -94,18 +99,26 @@ def tensors(row: Row) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(inputs), torch.from_numpy(targets)
 
 
-class Lstm(nn.Module):
-    """Two layers of 100 over embedded characters; the last state predicts the next character."""
+class Recurrent(nn.Module):
+    """Two layers over embedded characters; the last state predicts the next character."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[nn.LSTM] | type[nn.GRU], width: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(VOCABULARY, 8)
-        self.lstm = nn.LSTM(8, 100, num_layers=2, batch_first=True)
-        self.head = nn.Linear(100, VOCABULARY)
+        self.layers = kind(8, width, num_layers=2, batch_first=True)
+        self.head = nn.Linear(width, VOCABULARY)
 
     def forward(self, text: Tensor) -> Tensor:
-        states, _ = self.lstm(self.embedding(text))
+        states, _ = self.layers(self.embedding(text))
         return self.head(states[:, -1])
+
+
+def lstm() -> nn.Module:
+    return Recurrent(nn.LSTM, 100)
+
+
+def gru() -> nn.Module:
+    return Recurrent(nn.GRU, 128)
 
 
 def mlp() -> nn.Module:
@@ -133,7 +146,37 @@ def cnn() -> nn.Module:
     )  # fmt: skip
 
 
-BUILDERS = {"mlp": mlp, "logistic": logistic, "small": small, "cnn": cnn, "lstm": Lstm}
+class Residual(nn.Module):
+    """Two convolutions of 3x3 with GroupNorm beside the identity."""
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        self.straight = nn.Sequential(
+            nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.GroupNorm(2, after), nn.ReLU(),
+            nn.Conv2d(after, after, 3, 1, 1, bias=False), nn.GroupNorm(2, after),
+        )  # fmt: skip
+        same = before == after and stride == 1
+        self.beside = nn.Identity() if same else nn.Conv2d(before, after, 1, stride, bias=False)
+        self.relu = nn.ReLU()
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.relu(self.straight(images) + self.beside(images))
+
+
+def resnet() -> nn.Module:
+    """ResNet-20 for 32x32 images, with GroupNorm."""
+    widths = ((16, 16, 1), (16, 16, 1), (16, 16, 1), (16, 32, 2), (32, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 1),
+              (64, 64, 1))  # fmt: skip
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.GroupNorm(2, 16), nn.ReLU(),
+        *(Residual(*each) for each in widths),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10),
+    )  # fmt: skip
+
+
+BUILDERS = {
+    "mlp": mlp, "logistic": logistic, "small": small, "cnn": cnn, "resnet": resnet, "lstm": lstm, "gru": gru,
+}  # fmt: skip
 
 
 def build(row: Row) -> nn.Module:
