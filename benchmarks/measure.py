@@ -209,34 +209,6 @@ def busy_processes(number: int) -> Iterator[None]:
             process.wait()
 
 
-def compare_alone(contenders: Sequence[Contender], turns: int, warmup: int = WARMUP) -> dict[str, Timing]:
-    """Let the contenders play in rotation, each started anew for each of its turns."""
-    timings = {contender.label: Timing(contender.label) for contender in contenders}
-    for turn in range(turns):
-        for contender in contenders:
-            timing = timings[contender.label]
-            if timing.missing is not None:
-                continue
-            say(f"  turn {turn + 1} of {turns}: {contender.label}")
-            try:
-                player = Player(command_of(contender, warmup, 1))
-            except Missing as reason:
-                timing.missing = str(reason)
-                continue
-            try:
-                player.answer()
-                player.go()
-                before = timing.turns
-                fill(timing, player.answer(), contender.rounds, warmup)
-                timing.turns = before + timing.turns
-            except Missing as reason:
-                timing.missing = str(reason)
-            finally:
-                player.end()
-    say("")
-    return timings
-
-
 def compare(
     contenders: Sequence[Contender], turns: int, warmup: int = WARMUP, disturbed_by_us: bool = False
 ) -> dict[str, Timing]:
@@ -275,6 +247,18 @@ def compare(
         timing = timings[contender.label]
         if timing.missing is None:
             fill(timing, reports[contender.label], contender.rounds, warmup)
+    return timings
+
+
+def compare_alone(contenders: Sequence[Contender], turns: int) -> dict[str, Timing]:
+    """Let the contenders play in rotation, each started anew for each of its turns."""
+    timings = dict[str, Timing]()
+    for _ in range(turns):
+        for contender in contenders:
+            timing = compare([contender], turns=1)[contender.label]
+            before = timings.get(contender.label, Timing(contender.label))
+            missing = before.missing or timing.missing
+            timings[contender.label] = replace(timing, turns=before.turns + timing.turns, missing=missing)
     return timings
 
 

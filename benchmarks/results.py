@@ -137,7 +137,6 @@ def shortfalls(results: Sequence[Result]) -> list[str]:
         for claim in section["claims"]:
             unmeasured = claim["target"] is not None and claim["value"] is None
             if claim["reached"] is False or unmeasured:
-                # From a profile of the same commit on the same machine.
                 text = known.get(claim["id"], "not yet explained")
                 measured = f"{value_text(claim)}, target {target_text(claim)}"
                 lines += [f"- `{claim['id']}` {claim['text']}: {measured}. {text}"]

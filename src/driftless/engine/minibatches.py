@@ -112,12 +112,10 @@ class BlockBatches:
         places, shape = rows.flatten(), rows.shape
 
         def gathered(source: Tensor) -> Tensor:
-            found = moved(source.index_select(0, places), self._device)
-            if found.is_floating_point() and found.dtype != self._dtype and source is not self._federation.targets:
-                found = found.to(self._dtype)
-            return found.view(shape + source.shape[1:])
+            return moved(source.index_select(0, places).view(shape + source.shape[1:]), self._device)
 
         inputs, targets = map_inputs(gathered, self._federation.inputs), gathered(self._federation.targets)
+        inputs = cast_floats(inputs, self._dtype)
         if self._moves is not None:
             inputs = map_inputs(augment.moved, inputs, self._moves[k, first:])
         weights = None if self._weights is None else self._weights[k, first:]
