@@ -11,7 +11,7 @@ FAST := tests/test_layering.py tests/laws/test_interface_laws.py $(wildcard test
 	tests/report/test_summary.py tests/test_cli.py::test_resume_finishes_a_run_and_shows_its_result \
 	tests/runs/test_resume_after_kill.py::test_a_killed_process_is_resumed_to_the_same_bits
 DEV := pytest hypothesis xdist pytest_timeout ruff pyright optuna tensorboard mlflow wandb h5py \
-	pandas datasets nbclient ipykernel
+	pandas datasets nbclient ipykernel flwr dp_accounting
 
 # $(call complete,modules): "yes" when .venv can find them, and finds driftless in this directory. Imports none: 50 ms.
 complete = $(shell $(BIN)/python -c 'import os, sys; from importlib.util import find_spec; here = find_spec("driftless"); \
