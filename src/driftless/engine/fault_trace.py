@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +34,7 @@ class Trace:
         return self.clients.get((t, fault), NOBODY)
 
 
-def read_trace(file: str | None, clients: int) -> Trace:
+def read_trace(file: str | os.PathLike[str] | None, clients: int) -> Trace:
     """Of a .csv file with the header round,client,fault, or of a .jsonl file with an object of these keys a line."""
     if file is None:
         return Trace()

@@ -33,6 +33,9 @@ REASONS = {
 ANSWERLESS = ("dropout", "deadline", "surplus")
 """The reasons of clients that were sent the server's message."""
 
+NEGLIGIBLE = 1e-12
+"""Probabilities and spreads below it are those of 0, whose distribution is a point."""
+
 
 class Participation(NamedTuple):
     """A round, as far as it is known before anyone trains."""
@@ -54,8 +57,8 @@ class Participation(NamedTuple):
     @property
     def row(self) -> dict[str, float]:
         """The columns of a run with faults."""
-        counts = {f"lost_{reason}": len(clients) for reason, clients in self.lost.items()}
-        return {"available": self.available, "selected": len(self.cohort) + self.answerless} | counts
+        row: dict[str, float] = {"available": self.available, "selected": len(self.cohort) + self.answerless}
+        return row | {f"lost_{reason}": len(clients) for reason, clients in self.lost.items()}
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,11 @@ class Selection:
         clients = len(self.sizes)
         if is_random(self.schedule):
             wanted = self.schedule.size(t, clients)
-            among = clients if present is None else np.flatnonzero(present)
-            number = min(over_selected(self.faults.over_selection, wanted), clients if present is None else len(among))
-            return draw(t, among, number, self.seed), wanted, NOBODY
+            number = over_selected(self.faults.over_selection, wanted)
+            if present is None:
+                return draw(t, clients, min(number, clients), self.seed), wanted, NOBODY
+            among = np.flatnonzero(present)
+            return draw(t, among, min(number, len(among)), self.seed), wanted, NOBODY
         scheduled = self.schedule.clients(t, clients, self.seed)
         if present is None:
             return scheduled, len(scheduled), NOBODY
@@ -160,7 +165,7 @@ def availability(faults: Faults, t: int, clients: int, seed: int) -> np.ndarray:
 @lru_cache(maxsize=4)  # the same in all rounds of a run
 def rates_of_clients(mean: float, spread: float, clients: int, seed: int, purpose: str) -> np.ndarray:
     """A probability for each client, of a Beta distribution with this mean and the variance spread*mean*(1-mean)."""
-    if spread == 0 or mean in (0, 1):
+    if spread < NEGLIGIBLE or min(mean, 1 - mean) < NEGLIGIBLE:
         return np.full(clients, float(mean))
     total = 1 / spread - 1
     return stream(seed, purpose).beta(total * mean, total * (1 - mean), clients)
