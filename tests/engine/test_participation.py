@@ -131,7 +131,7 @@ def test_the_number_that_is_selected_is_rounded_up_in_decimals():
 
 
 def test_cohorts_are_drawn_uniformly_among_the_available_clients():
-    faults = {"availability": "client", "availability_mean": 0.4, "availability_spread": 0.6}
+    faults: dict[str, Any] = {"availability": "client", "availability_mean": 0.4, "availability_spread": 0.6}
     rates = availability(Faults(**faults), 1, CLIENTS, 3)
     assert (rates == availability(Faults(**faults), 9, CLIENTS, 3)).all()
     counts, number, there = np.zeros(CLIENTS), 3000, []
@@ -156,7 +156,8 @@ def test_if_too_few_are_available_all_of_them_take_part_and_if_nobody_is_the_rou
 
 @pytest.mark.parametrize("zones", [0.0, 0.5, 1.0])
 def test_diurnal_availability_follows_a_cosine_over_the_day(zones: float):
-    faults = {"availability": "diurnal", "availability_mean": 0.4, "availability_swing": 0.9, "availability_day": 12}
+    curved: dict[str, Any] = {"availability": "diurnal", "availability_mean": 0.4, "availability_swing": 0.9}
+    faults = curved | {"availability_day": 12}
     settings = Faults(**faults, availability_zones=zones)
     curve = np.array([availability(settings, t, CLIENTS, 3) for t in range(1, 25)])
     assert np.allclose(curve[:12], curve[12:])
