@@ -6,6 +6,7 @@ from driftless.algorithms import ALGORITHMS, AdaptiveClipping
 from driftless.data import Examples, load
 from driftless.data.federation import Federation
 from driftless.engine.evaluation_settings import EvaluationSettings
+from driftless.engine.faults import Faults
 from driftless.engine.history import Event, History, Record
 from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
@@ -33,6 +34,7 @@ __all__ = [
     "Event",
     "Examples",
     "Facts",
+    "Faults",
     "Federation",
     "History",
     "InputError",

@@ -24,6 +24,8 @@ from driftless.engine.batches import check_steps
 from driftless.engine.check import check_single
 from driftless.engine.device import CPU, PRECISIONS, as_device, placed, state_dtype
 from driftless.engine.evaluation_settings import EvaluationSettings, evaluation_of, monitor_of
+from driftless.engine.fault_trace import read_trace
+from driftless.engine.faults import Faults
 from driftless.engine.fingerprint import facts
 from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, History, Record, with_own_values
@@ -32,6 +34,7 @@ from driftless.engine.losses import Loss, default_loss
 from driftless.engine.metrics import Given
 from driftless.engine.minibatches import Workload
 from driftless.engine.model_fit import check_fit
+from driftless.engine.participation import check_faults
 from driftless.engine.ranks import current as current_ranks
 from driftless.engine.resident import Output
 from driftless.engine.server_lr import ServerSchedule
@@ -80,6 +83,7 @@ def simulate(
     evaluate_every: int = 1,
     on_round: Callable[[Record], object] | None = None,
     server: ServerSchedule | None = None,
+    faults: Faults | None = None,
     inference: str | None = None,
     state: State | None = None,
     metrics: Given = None,
@@ -97,7 +101,8 @@ def simulate(
     `weighting`: "examples" or "uniform", default the algorithm's own. `engine`: "single", "block", "auto", or an
     EngineSettings (docs/speed.md); `result.engine` has what was decided. `evaluate_every=0`: never; otherwise the last
     round is evaluated, too. `inference`: which model is evaluated, "cloud", "aggregate" or "clients"; default the
-    algorithm's own. `rounds` counts from the beginning, also when `state` continues a run.
+    algorithm's own. `faults`: a driftless.Faults: drop-outs, deadlines, availability, attackers (docs/faults.md).
+    `rounds` counts from the beginning, also when `state` continues a run.
     `metrics`: names or functions (outputs, targets) -> number, measured with each evaluation (docs/metrics.md);
     `evaluation`: an EvaluationSettings, which has more.
     `dtype`: torch.float32, torch.float64, or torch.bfloat16 for forward and backward passes only. `device`: "auto" (an
@@ -112,7 +117,7 @@ def simulate(
     simulation = prepare(
         algorithm, federation, model, rounds=rounds, cohort=cohort, local=local, loss=loss, weighting=weighting,
         seed=seed, engine=as_engine(engine), dtype=dtype, evaluate_every=evaluate_every, server=server,
-        inference=inference, evaluation=as_evaluation(metrics, evaluation), output=output, device=device,
+        inference=inference, evaluation=as_evaluation(metrics, evaluation), output=output, device=device, faults=faults,
     )  # fmt: skip
     for sentence in unused_names(simulation.algorithm):
         warnings.warn(sentence, stacklevel=3)  # where simulate was called, through the lock around it
@@ -183,6 +188,7 @@ def prepare(
     inference: str | None,
     weights: str | None = None,
     stragglers: Stragglers | None = None,
+    faults: Faults | None = None,
     evaluation: EvaluationSettings | None = None,
     output: Output | None = None,
     device: str = "auto",
@@ -193,7 +199,8 @@ def prepare(
     is cheap.
     """
     algorithm = as_algorithm(algorithm)
-    check_types(federation, model, local, server)
+    check_types(federation, model, local, server, faults)
+    faults, stragglers = faults or Faults(), stragglers or Stragglers()
     local = LocalTraining(**algorithm.local_must_be) if local is None else local  # pyright: ignore[reportArgumentType]
     server = ServerSchedule() if server is None else server
     schedule = as_schedule(cohort)
@@ -209,6 +216,8 @@ def prepare(
     local = local.for_rounds(rounds)
     check_no_empty_client(federation)
     check_steps(local, federation.sizes)
+    check_faults(faults, schedule, stragglers, federation)
+    trace = read_trace(faults.trace, federation.clients)
     check_images(local.augment, federation.inputs)
     if not server.is_constant:
         base_server_lr(algorithm)
@@ -238,7 +247,7 @@ def prepare(
         raise InputError("evaluate_every=0 never evaluates, and an evaluation is set; set it to 1 or more.")
     return Simulation(
         algorithm, federation, flat, local, schedule, loss, weighting or algorithm.weighting, seed, engine, rounds, of,
-        evaluate_every, monitor, server, inference, stragglers or Stragglers(), notices,
+        evaluate_every, monitor, server, inference, stragglers, faults, trace, notices,
     )  # fmt: skip
 
 
@@ -276,13 +285,15 @@ def as_module(model: nn.Module | str, federation: Federation, seed: int) -> nn.M
     return models.build(model, federation.input_shape, federation.classes, seed, federation.target_shape)
 
 
-def check_types(federation: object, model: object, local: object, server: object) -> None:
+def check_types(federation: object, model: object, local: object, server: object, faults: object) -> None:
     check_type("federation", federation, Federation, "a driftless.Federation", advice(federation))
     check_type("model", model, nn.Module | str, "a model's name or an nn.Module", "give an instance, not a class")
     make = "write local=driftless.LocalTraining(lr=0.1, epochs=5)"
     check_type("local", local, LocalTraining | None, "a driftless.LocalTraining", make)
     make = "write server=driftless.ServerSchedule(warmup_rounds=10)"
     check_type("server", server, ServerSchedule | None, "a driftless.ServerSchedule", make)
+    make = "write faults=driftless.Faults(dropout=0.1)"
+    check_type("faults", faults, Faults | None, "a driftless.Faults", make)
 
 
 def check_no_empty_client(federation: Federation) -> None:

@@ -42,6 +42,20 @@ def test_local_training_says_what_is_not_as_usual():
     )
 
 
+def test_faults_are_said_and_in_a_comparison_by_name():
+    words = ["dropout=0.2", "dropout_spread=0.5", "deadline=50", "attack=sign-flip", "attackers=0.1"]
+    faulty, plain = described(*words), described()
+    assert faulty["faults"] == "faults: dropout 0.2 (spread=0.5), deadline 50, 10 attackers (sign-flip, scale 1)"
+    assert "; cohort 10 of 100; faults: dropout 0.2" in lines(faulty)[0]
+    assert "faults" not in plain
+    found = common_lines({"fedavg": [plain], "lossy": [faulty]})
+    assert f"no faults (fedavg); {faulty['faults']} (lossy)" in found
+    assert described("availability=diurnal", "over_selection=1.3")["faults"] == (
+        "faults: diurnal availability (day=24, mean=0.5, swing=0.8, zones=1), over-selection 1.3"
+    )
+    assert described("availability=client")["faults"] == "faults: availability by client (mean=0.5, spread=0.5)"
+
+
 def test_data_that_come_as_clients_have_no_partition_and_held_out_clients_are_counted():
     config = resolve(None, ["data=linear-regression", "model=linear"]).config
     assert describe(config, simulation_of(config))["data"] == "linear-regression: 20 clients"

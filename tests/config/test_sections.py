@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from driftless import AdaptiveClipping, LocalTraining, ServerSchedule
+from driftless import AdaptiveClipping, Faults, LocalTraining, ServerSchedule
 from driftless.config import build, resolution
 from driftless.config.build import federation_of
 from driftless.config.options import SECTIONS
@@ -18,9 +18,12 @@ from driftless.config.sections import Section
 from driftless.errors import InputError
 
 DOCS = Path(__file__).parents[2] / "docs"
-DERIVED = {"local": LocalTraining, "server": ServerSchedule, "engine": type(build.engine_of(resolve(None, []).config))}
-IN_A_FILE = {"lr": float | list[float] | str}
-"""A function of the round is FILE.py:NAME there."""
+DERIVED = {
+    "local": LocalTraining, "server": ServerSchedule, "faults": Faults,
+    "engine": type(build.engine_of(resolve(None, []).config)),
+}  # fmt: skip
+IN_A_FILE = {"lr": float | list[float] | str, "dropout": float | list[float], "trace": str | None}
+"""A function of the round is FILE.py:NAME there, a path a text."""
 
 
 @pytest.mark.parametrize("section", DERIVED)

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torchmetrics.classification import MulticlassAccuracy
 
 import driftless
-from driftless import Diverged, EngineSettings, InputError, LocalTraining, Result, simulate
+from driftless import Diverged, EngineSettings, Faults, InputError, LocalTraining, Result, simulate
 from driftless.config.resolution import resolve
 from driftless.runs import run as runs
 from driftless.runs.callbacks import Callback
@@ -64,7 +64,8 @@ def script() -> None:
         on_round=lambda record: seen.append(record.round), metrics=[MulticlassAccuracy(3, dist_sync_on_step=True)]
     )
     tell(**summary(first), workers=first.engine["workers"], seen=seen, events=first.events)
-    tell(**summary(played(rounds=5, state=first.state)))
+    faults = Faults(dropout=0.3, availability="client", attack="label-flip", attackers=0.3)
+    tell(**summary(played(rounds=5, state=first.state, faults=faults)))
     try:
         played(Poisoned(rounds=(2, 3, 4)), rounds=9)
     except Diverged as error:

@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from torch import nn
 
 import driftless
-from driftless import EngineSettings, Federation, LocalTraining, ServerSchedule
+from driftless import EngineSettings, Faults, Federation, LocalTraining, ServerSchedule
 from fuzz.fuzzing import ABSURD, only_documented_errors, share
 
 OBJECTS: list[Any] = [
     *ABSURD, None, object(), int, nn.Linear(3, 2), nn.Linear, torch.zeros(3), torch.zeros(4, 3), torch.zeros(0),
     torch.tensor(1.0), torch.full((2, 3), torch.nan), np.zeros(3), np.zeros((4, 3)), np.array(["a"]), np.int64(2),
     np.float64(0.1), (), (1, 2), {1, 2}, b"bytes", 1j, lambda *_: None, lambda *_: torch.zeros(()), torch.float16,
-    torch.float64, torch.int64, LocalTraining(), EngineSettings(), ServerSchedule(), range(3), iter([1]), "block",
+    torch.float64, torch.int64, LocalTraining(), EngineSettings(), ServerSchedule(), Faults(), range(3), iter([1]),
+    "block",
 ]  # fmt: skip
 anything = st.sampled_from(OBJECTS)
 
@@ -60,6 +61,7 @@ FEDERATION = Federation.from_clients(clients())
         evaluate_every=1,
         on_round=None,
         server=None,
+        faults=None,
         inference=None,
         state=None,
     )
@@ -122,10 +124,11 @@ def test_from_assignment_builds_or_says_what_is_wrong(arguments: dict[str, Any])
     some_of(**vars(LocalTraining())).map(lambda given: (LocalTraining, given))
     | some_of(**vars(EngineSettings())).map(lambda given: (EngineSettings, given))
     | some_of(**vars(ServerSchedule())).map(lambda given: (ServerSchedule, given))
+    | some_of(**vars(Faults(dropout=0.5, attack="scale", attackers=0.5))).map(lambda given: (Faults, given))
 )
 def test_settings_are_made_and_used_or_say_what_is_wrong(made: tuple[Any, dict[str, Any]]):
     cls, given = made
-    name = {LocalTraining: "local", EngineSettings: "engine", ServerSchedule: "server"}[cls]
+    name = {LocalTraining: "local", EngineSettings: "engine", ServerSchedule: "server", Faults: "faults"}[cls]
     if is_long(given):
         return
     with only_documented_errors():

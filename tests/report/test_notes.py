@@ -39,7 +39,10 @@ def test_failures_and_events_are_noted_with_their_rounds_and_clients(tmp_path: P
     events = [{"round": t, "what": what, "clients": [t, t + 10]} for t in range(1, 6)]
     text = texts([write_run(tmp_path / "a", ["run.seed=4"], rows, events=events)])
     assert "fedavg: training accuracy halved within a round, seed 4 in rounds 2, 5." in text
-    assert f"fedavg: {what} (5 times; seeds 4; rounds 1, 2, 3, 4, 5; clients 1, 2, 3, 4, 5, 11 and 4 more)." in text
+    assert (
+        f"fedavg: {what} (10 times in 5 rounds; seeds 4; rounds 1, 2, 3, 4, 5; clients 1, 2, 3, 4, 5, 11 and 4 more)."
+        in text
+    )
 
 
 def test_repeated_and_unequal_seeds_are_noted(folder: Folder):

@@ -62,6 +62,7 @@ CASES = {
     "scaffold": Case(["algorithm=scaffold"], ["write 12", 19]),
     "ghbm": Case(["algorithm=ghbm", "tau=3"], ["write 8"]),
     "feddyn, all clients' models": Case(["algorithm=feddyn", "inference=clients"], [1]),
+    "scaffold with faults": Case(["algorithm=scaffold", "dropout=0.3", "attack=nan", "attackers=0.2"], [5, 14]),
     "feddyn on disk": Case(["algorithm=feddyn", "inference=clients", "engine.store=disk"], [6]),
 }
 PAIRS = [list(CASES)[i : i + 2] for i in range(0, len(CASES), 2)]
@@ -169,6 +170,23 @@ VARIANTS = {name: [f"algorithm={name}"] for name in ALGORITHMS} | {
     "fedadam, warm-up": ["algorithm=fedadam", "warmup_rounds=6", "lr_scaling=sqrt", "reference_cohort=2"],
     "fedavg, cyclic cohorts, lr decay": ["algorithm=fedavg", "cohort=cyclic:6", "lr_decay=0.9"],
     "fedavg, bootstrap, validation": ["algorithm=fedavg", "last_batch=bootstrap", "validation=4"],
+    "scaffold, lost clients": [
+        "algorithm=scaffold",
+        "dropout=0.5",
+        "dropout_spread=0.5",
+        "over_selection=1.4",
+        "deadline=250",
+        "availability=diurnal",
+        "availability_day=3",
+    ],
+    "feddyn, attackers": ["algorithm=feddyn", "attack=sign-flip", "attackers=0.2", "inference=clients"],
+    "scaffold, wrong labels, empty rounds": [
+        "algorithm=scaffold",
+        "attack=label-flip",
+        "attackers=0.2",
+        "cohort=1",
+        "dropout=0.6",
+    ],
     "scaffold, no checkpoint yet": ["algorithm=scaffold", "checkpoint_every=0"],
 }
 

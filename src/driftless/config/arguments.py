@@ -18,6 +18,7 @@ from driftless.config.user_code import PYTHON, using
 from driftless.data.cohorts import Cohort
 from driftless.engine.device import check_device
 from driftless.engine.evaluation_settings import EvaluationSettings
+from driftless.engine.faults import Faults
 from driftless.engine.local import LocalTraining
 from driftless.engine.losses import Loss
 from driftless.engine.metrics import Given, Metric, as_metrics
@@ -44,6 +45,7 @@ class Arguments(TypedDict, total=False):
     dtype: torch.dtype
     evaluate_every: int | None
     server: ServerSchedule | None
+    faults: Faults | None
     inference: str | None
     metrics: Given
     evaluation: EvaluationSettings | None
@@ -111,7 +113,8 @@ def described(
         if name not in Arguments.__annotations__:
             raise unknown("argument", name, Arguments.__annotations__)
     made = isinstance(model, nn.Module | str) or not callable(model)  # a factory makes one for each seed
-    check_types(federation, model if made else nn.Module(), arguments.get("local"), arguments.get("server"))
+    given = (arguments.get(name) for name in ("local", "server", "faults"))
+    check_types(federation, model if made else nn.Module(), *given)
     check_device(arguments.get("device", "auto"))
     if "rounds" not in arguments or "cohort" not in arguments:
         missing = "rounds" if "rounds" not in arguments else "cohort"
@@ -125,6 +128,7 @@ def described(
     result.set("run.cohort", arguments["cohort"])
     describe_settings(result, "local", arguments.get("local"))
     describe_settings(result, "server", arguments.get("server"))
+    describe_settings(result, "faults", arguments.get("faults"))
     describe_evaluation(result, as_evaluation(arguments.get("metrics"), arguments.get("evaluation")))
     describe_settings(result, "engine", as_engine(arguments.get("engine", "auto")))
     for name in ("weighting", "inference"):

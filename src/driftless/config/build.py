@@ -22,6 +22,7 @@ from driftless.data.load import as_federation
 from driftless.engine.check import check_single
 from driftless.engine.device import PRECISIONS
 from driftless.engine.evaluation_settings import EvaluationSettings, columns_of
+from driftless.engine.faults import Faults
 from driftless.engine.local import LocalTraining
 from driftless.engine.losses import LOSSES, Loss
 from driftless.engine.resident import Output
@@ -33,7 +34,7 @@ from driftless.errors import InputError, check_choice, check_whole, short_repr, 
 from driftless.random import torch_stream
 from driftless.simulate import prepare
 
-Settings = TypeVar("Settings", LocalTraining, ServerSchedule, EngineSettings)
+Settings = TypeVar("Settings", LocalTraining, ServerSchedule, Faults, EngineSettings)
 LONGEST_LABEL = 60
 DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in PRECISIONS}
 
@@ -59,6 +60,7 @@ def simulation_of(config: Config) -> Simulation:
         dtype=DTYPES[config.engine.precision],
         device=config.engine.device,
         server=settings_from(config.server, ServerSchedule),
+        faults=settings_from(config.faults, Faults),
         inference=config.server.inference,
         evaluate_every=config.run.evaluate_every,
         stragglers=Stragglers(config.run.straggler_alpha, config.run.straggler_lambda),

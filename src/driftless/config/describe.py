@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from driftless.config.sections import Config
 from driftless.data.datasets import DATASETS
 from driftless.data.load import partition_used
 from driftless.data.partition import PARTITIONS
+from driftless.engine.faults import DEFAULT_SCALE, Faults
 from driftless.engine.local import LocalTraining
 from driftless.engine.simulation import Simulation
 
@@ -29,6 +31,7 @@ def describe(config: Config, simulation: Simulation) -> Description:
         "algorithm": algorithm + in_brackets(config.algorithm.model_extra or {}),
         "rounds": f"{simulation.rounds:,} rounds",
         "cohort": f"cohort {size} of {federation.clients:,}",
+        **({"faults": text} if (text := faults_text(simulation.faults, int(simulation.attackers.sum()))) else {}),
         "local": f"local: {training_text(simulation.training, simulation.rounds)}",
         "data": f"{data}: {clients_text(simulation)}{partition_text(config)}",
         "model": f"{model}, {simulation.model.size:,} parameters",
@@ -39,7 +42,7 @@ def describe(config: Config, simulation: Simulation) -> Description:
 
 def lines(description: Description) -> list[str]:
     """Of one run: what is done, with which data and model, and what it needs."""
-    first, last = ("algorithm", "rounds", "cohort", "local"), ("memory",)
+    first, last = ("algorithm", "rounds", "cohort", "faults", "local"), ("memory",)
     rest = tuple(topic for topic in description if topic not in first + last)
     parts = ([description[topic] for topic in topics if topic in description] for topics in (first, rest, last))
     return ["; ".join(part) for part in parts if part]
@@ -50,8 +53,13 @@ def common_lines(descriptions: Mapping[str, Sequence[Description]]) -> list[str]
 
     A topic in which the runs of one name differ, because it is swept, is left out.
     """
+    topics = {topic: None for name in descriptions.values() for each in name for topic in each}
+    descriptions = {  # faults are described only where there are some
+        name: [{topic: each.get(topic, f"no {topic}") for topic in topics} for each in of]
+        for name, of in descriptions.items()
+    }
     every = [each for name in descriptions.values() for each in name]
-    steady = [topic for topic in every[0] if all(len({each[topic] for each in d}) == 1 for d in descriptions.values())]
+    steady = [topic for topic in topics if all(len({each[topic] for each in d}) == 1 for d in descriptions.values())]
     shared = {topic: every[0][topic] for topic in steady if len({each[topic] for each in every}) == 1}
     return lines(shared) + [by_name(descriptions, topic) for topic in steady if topic not in shared]
 
@@ -74,6 +82,34 @@ def training_text(training: LocalTraining, rounds: int) -> str:
     others = [f for f in fields(LocalTraining) if f.name not in OFTEN_SHOWN and getattr(training, f.name) != f.default]
     parts = [f"{number} {unit}{'s' if number != 1 else ''} of {batches}", f"lr {rate}"]
     return ", ".join([*parts, *(f"{f.name.replace('_', ' ')} {said(getattr(training, f.name))}" for f in others)])
+
+
+def faults_text(faults: Faults, attackers: int) -> str:
+    """ "faults: dropout 0.2, deadline 50, 10 attackers (sign-flip, scale 1)"; empty without any."""
+    parts: list[str] = []
+    if isinstance(faults.dropout, tuple):
+        parts.append("dropout by client")
+    elif faults.dropout:
+        parts.append(f"dropout {faults.dropout:g}{in_brackets(given(spread=faults.dropout_spread))}")
+    if faults.availability == "client":
+        options = {"mean": faults.availability_mean, "spread": faults.availability_spread}
+        parts.append(f"availability by client{in_brackets(options)}")
+    elif faults.availability == "diurnal":
+        options = {"mean": faults.availability_mean, "swing": faults.availability_swing}
+        options |= {"day": faults.availability_day, "zones": faults.availability_zones}
+        parts.append(f"diurnal availability{in_brackets(options)}")
+    named = given(over_selection=faults.over_selection if faults.over_selection > 1 else 0, deadline=faults.deadline)
+    parts += [f"{name.replace('_', '-')} {said(value)}" for name, value in named.items()]
+    if faults.trace is not None:
+        parts.append(f"trace {Path(faults.trace).name}")
+    if attackers:
+        scale = f", scale {said(faults.scale)}" if faults.attack in DEFAULT_SCALE else ""
+        parts.append(f"{attackers:,} attackers ({faults.attack}{scale})")
+    return f"faults: {', '.join(parts)}" if parts else ""
+
+
+def given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value}
 
 
 def clients_text(simulation: Simulation) -> str:

@@ -22,6 +22,7 @@ MEANINGS = {
     ("run.label", None): ": the algorithm's name",
     ("local.batch_size", "none"): "all examples of a client",
     ("local.loss", None): ": auto, cross-entropy for labels, half the squared error for numbers",
+    ("faults.attack_scale", None): ": auto, 10 for scale, 1 for sign-flip",
     ("evaluate.monitor", None): ": auto, the test accuracy, for numbers the test loss",
     ("evaluate.mode", None): ": auto, as is good for evaluate.monitor",
     ("evaluate.max_examples", None): ": all examples",

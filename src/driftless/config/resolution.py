@@ -87,8 +87,9 @@ def combine(layers: Iterable[tuple[str, Values]]) -> Resolved:
     check_characters(values, source)
     check_options(values, source)
     values |= absolute_code(values, None)
-    if isinstance(values.get("model.weights"), str):  # so that a run can be resumed from another folder
-        values["model.weights"] = str(Path(values["model.weights"]).resolve())
+    for key in ("model.weights", "faults.trace"):
+        if isinstance(values.get(key), str):  # so that a run can be resumed from another folder
+            values[key] = str(Path(values[key]).resolve())
     read_none(values)
     fill_in_required_training(values, source)
     fill_in_defaults(values, source)

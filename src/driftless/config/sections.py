@@ -1,7 +1,8 @@
 """The sections of a configuration: their keys, types and defaults.
 
-`local`, `evaluate`, `server` and `engine` inherit the fields of the dataclasses that they are turned into (build.py),
-so that a field added there is a setting at once. Only types are checked here; the dataclasses check the values.
+`local`, `evaluate`, `server`, `faults` and `engine` inherit the fields of the dataclasses that they are turned into
+(build.py), so that a field added there is a setting at once. Only types are checked here; the dataclasses check the
+values.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pydantic import BaseModel
 
 from driftless.algorithms import AdaptiveClipping
 from driftless.engine.evaluation_settings import EvaluationSettings
+from driftless.engine.faults import Faults
 from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
@@ -72,6 +74,13 @@ class Server(Section, ServerSchedule, frozen=True):
     clipping_initial: float = AdaptiveClipping.initial
 
 
+class FaultsSection(Section, Faults, frozen=True):
+    """The fields of Faults."""
+
+    dropout: float | list[float] = Faults.dropout  # pyright: ignore
+    trace: str | None = None
+
+
 class Engine(Section, EngineSettings, frozen=True):
     """The fields of EngineSettings, the device and the precision."""
 
@@ -102,6 +111,7 @@ class Config(Section, frozen=True):
     local: Local = Local()
     evaluate: Evaluate = Evaluate()
     server: Server = Server()
+    faults: FaultsSection = FaultsSection()
     engine: Engine = Engine()
     run: Run = Run()
 

@@ -86,7 +86,7 @@ class Constant:
         return number_of_clients(self.number, clients)
 
     def clients(self, t: int, clients: int, seed: int) -> Ints:
-        return _draw(t, clients, self.size(t, clients), seed)
+        return draw(t, clients, self.size(t, clients), seed)
 
     def check(self, clients: int, rounds: int) -> None:
         _check_fits(self.size(1, clients), clients)
@@ -114,14 +114,17 @@ class Doubling:
         return min(self.start * 2**doublings, self.maximum, clients)
 
     def clients(self, t: int, clients: int, seed: int) -> Ints:
-        return _draw(t, clients, self.size(t, clients), seed)
+        return draw(t, clients, self.size(t, clients), seed)
 
     def check(self, clients: int, rounds: int) -> None:
         _check_fits(self.start, clients)
 
 
-def _draw(t: int, clients: int, size: int, seed: int) -> Ints:
-    """The cost is that of the cohort: numpy lists all clients only if more than a twentieth of them is drawn."""
+def draw(t: int, clients: int | Ints, size: int, seed: int) -> Ints:
+    """Uniformly among so many clients, or among these.
+
+    The cost is that of the cohort: numpy lists all clients only if more than a twentieth of them is drawn.
+    """
     return np.sort(stream(seed, "cohort", t).choice(clients, size, replace=False, shuffle=False))
 
 

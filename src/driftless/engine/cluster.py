@@ -22,10 +22,10 @@ import torch
 from torch import Tensor
 
 from driftless.algorithm import Facts, Message, OnRequest, Vector
-from driftless.data.cohorts import Schedule
 from driftless.engine.clients import ClientStore
 from driftless.engine.evaluate import Evaluated, Evaluation, evaluated
 from driftless.engine.group import Group
+from driftless.engine.participation import Selection
 from driftless.engine.processes import Processes
 from driftless.engine.rank import Rank
 from driftless.engine.ranks import current
@@ -178,12 +178,12 @@ class Cluster:
 
 @contextmanager
 def start_cluster(
-    number: int, plan: RoundPlan, cohort: Schedule, evaluation: Evaluation, state: State
+    number: int, plan: RoundPlan, selection: Selection, evaluation: Evaluation, state: State
 ) -> Generator[Cluster]:
     """On the ranks of the launch, which follow by themselves, or on processes forked here."""
 
     def serve(group: Group) -> None:
-        follow(group, plan, cohort, evaluation, state.clients.empty())
+        follow(group, plan, selection, evaluation, state.clients.empty())
 
     workers = current() if current().size > 1 else Processes(number, serve)
     try:
@@ -197,7 +197,7 @@ def start_cluster(
         cluster.close()
 
 
-def follow(group: Group, plan: RoundPlan, cohort: Schedule, evaluation: Evaluation, store: ClientStore) -> None:
+def follow(group: Group, plan: RoundPlan, selection: Selection, evaluation: Evaluation, store: ClientStore) -> None:
     """What the other ranks do: the commands of rank 0, until STOP."""
     work, x = plan.work, plan.work.model.initial
     number = torch.zeros(1, dtype=torch.long, device="cpu")
@@ -226,6 +226,6 @@ def follow(group: Group, plan: RoundPlan, cohort: Schedule, evaluation: Evaluati
         else:
             msg = map_leaves(lambda leaf: leaf.clone(memory_format=torch.contiguous_format), like)
             group.broadcast(leaves(msg))
-            rank.train(msg, cohort.clients(number, work.federation.clients, work.seed), number)
+            rank.train(msg, selection.of_round(number).cohort, number)
             if rank.plan.keep_models:
                 rank.models(None, x)

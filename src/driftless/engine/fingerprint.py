@@ -21,7 +21,7 @@ MEANING = {
     "data": "the data", "model": "the names and shapes of the model's parameters",
     "x0": "the parameters at which the model begins", "algorithm": "the algorithm, or its code",
     "loss": "the code of the loss", "cohort": "the cohorts, or their code", "lr": "the code of the learning rate",
-    "metrics": "the code of a metric",
+    "metrics": "the code of a metric", "faults": "the faults, or their trace",
 }  # fmt: skip
 """In words, for errors."""
 SHOWN = 12
@@ -38,6 +38,7 @@ def fingerprints(simulation: Simulation) -> dict[str, str]:
         "algorithm": of_object(simulation.algorithm),
         "loss": of_object(simulation.loss),
         "cohort": of_object(simulation.cohort),
+        "faults": of_object(dataclasses.replace(simulation.faults, trace=simulation.trace.sha256)),
         "lr": of_object(simulation.training.lr),
         "metrics": sha256(str([of_object(metric.value) for metric in simulation.evaluation.metrics]).encode()),
     }

@@ -37,9 +37,22 @@ def events_from(given: Iterable[Sequence[Any]]) -> list[Event]:
 
 
 def first_events(events: Sequence[Event], most: int = 5) -> list[str]:
-    """The first few events, a line each."""
-    lines = [f"round {event.round}: {event.text(most=5)}" for event in events[:most]]
-    return [*lines, f"... and {len(events) - most} more events"] if len(events) > most else lines
+    """The first few events, a line each; what happened to clients more often than that has one line for all rounds."""
+    kinds: dict[str, list[Event]] = {}
+    for event in events:
+        kinds.setdefault(event.what, []).append(event)
+    often = {what: found for what, found in kinds.items() if len(found) > most and found[0].clients}
+    rare = [event for event in events if event.what not in often]
+    lines = [f"round {event.round}: {event.text(most=5)}" for event in rare[:most]]
+    if len(rare) > most:
+        lines.append(f"... and {len(rare) - most} more events")
+    return lines + [in_all(what, found) for what, found in often.items()]
+
+
+def in_all(what: str, events: Sequence[Event]) -> str:
+    """ "dropped out of the round: 312 clients in 60 rounds, from round 1 on"."""
+    times = sum(len(event.clients) for event in events)
+    return f"{what}: {times:,} times in {len(events):,} rounds, first in round {events[0].round}"
 
 
 class Record(NamedTuple):

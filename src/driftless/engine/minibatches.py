@@ -13,6 +13,7 @@ from driftless.algorithm import Algorithm
 from driftless.data.federation import Federation
 from driftless.data.inputs import cast_floats, map_inputs, select
 from driftless.engine import augment, batches
+from driftless.engine.attacks import wrong_labels
 from driftless.engine.batches import BlockPlan, Plan
 from driftless.engine.device import moved, moved_inputs
 from driftless.engine.dropout import fold
@@ -31,6 +32,8 @@ class Workload(NamedTuple):
     training: LocalTraining
     federation: Federation
     seed: int
+    mislabelled: np.ndarray | None = None
+    """[clients], bool: attackers who train on wrong labels; None: there are none."""
 
 
 class Block(NamedTuple):
@@ -87,16 +90,29 @@ def gathered(work: Workload, client: int, plan: Plan, keys: Tensor | None, moves
         inputs = moved_inputs(select(federation.inputs, rows), device)
         inputs = cast_floats(inputs, work.model.initial.dtype)
         targets = moved(federation.targets.index_select(0, rows), device)
+        if work.mislabelled is not None and work.mislabelled[client]:
+            targets = wrong_labels(targets, classes_of(work))
         if moves is not None:
             inputs = map_inputs(augment.moved, inputs, moves[k, 0, :count])
         yield Batch(inputs, targets, key=None if keys is None else fold(keys[0], k))
 
 
+def classes_of(work: Workload) -> int:
+    assert work.federation.classes is not None  # check_faults refuses labels to flip where there are none
+    return work.federation.classes
+
+
 class BlockBatches:
     """The minibatches of a block, padded to equal width; step k is gathered for the clients from `first` on."""
 
-    def __init__(self, work: Workload, plan: BlockPlan, keys: Tensor | None, moves: Tensor | None) -> None:
+    def __init__(
+        self, work: Workload, clients: np.ndarray, plan: BlockPlan, keys: Tensor | None, moves: Tensor | None
+    ) -> None:
         self._federation, self._device, self._dtype = work.federation, work.model.device, work.model.initial.dtype
+        self._wrong: Tensor | None = None
+        """[clients], bool: who trains on wrong labels."""
+        if work.mislabelled is not None and work.mislabelled[clients].any():
+            self._wrong, self._classes = torch.from_numpy(work.mislabelled[clients]).to(self._device), classes_of(work)
         index = torch.from_numpy(np.ascontiguousarray(plan.index.swapaxes(0, 1)))
         self._index = index.to(work.federation.targets.device)
         self._keys, self._moves = keys, None if moves is None else moves.to(self._device)
@@ -115,6 +131,9 @@ class BlockBatches:
             return moved(source.index_select(0, places).view(shape + source.shape[1:]), self._device)
 
         inputs, targets = map_inputs(gathered, self._federation.inputs), gathered(self._federation.targets)
+        if self._wrong is not None:
+            wrong = self._wrong[first:].view(-1, *[1] * (targets.dim() - 1))
+            targets = torch.where(wrong, wrong_labels(targets, self._classes), targets)
         inputs = cast_floats(inputs, self._dtype)
         if self._moves is not None:
             inputs = map_inputs(augment.moved, inputs, self._moves[k, first:])
@@ -128,7 +147,7 @@ def block_batches(work: Workload, block: Block) -> tuple[BlockPlan, BlockBatches
     plans = plans_of(work, clients, block.t)
     stacked = batches.stack(plans, work.federation.offsets[block.clients])
     keys, moves = dropout_keys(work, clients, block.t, "dropout"), moves_of(work, clients, block.t, plans)
-    return stacked, BlockBatches(work, stacked, keys, moves)
+    return stacked, BlockBatches(work, block.clients, stacked, keys, moves)
 
 
 def block_chunks(work: Workload, block: Block) -> tuple[BlockPlan, BlockBatches]:
@@ -136,4 +155,4 @@ def block_chunks(work: Workload, block: Block) -> tuple[BlockPlan, BlockBatches]
     sizes = work.federation.sizes[block.clients]
     stacked = batches.stack([batches.chunks(int(n)) for n in sizes], work.federation.offsets[block.clients])
     keys = dropout_keys(work, block.clients.tolist(), block.t, "full-gradient-dropout")
-    return stacked, BlockBatches(work, stacked, keys, None)
+    return stacked, BlockBatches(work, block.clients, stacked, keys, None)

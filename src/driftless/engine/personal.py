@@ -34,8 +34,9 @@ class LocalStepsOnly(Algorithm):
 
 def fine_tuning_work(work: Workload, steps: int) -> Workload:
     return work._replace(
-        algorithm=LocalStepsOnly(), training=fine_tuning(work.training, steps), seed=key63(work.seed, "fine-tuning")
-    )
+        algorithm=LocalStepsOnly(), training=fine_tuning(work.training, steps), seed=key63(work.seed, "fine-tuning"),
+        mislabelled=None,
+    )  # fmt: skip
 
 
 def with_personal(found: Evaluated, plan: RoundPlan, x: Vector, t: int) -> Evaluated:

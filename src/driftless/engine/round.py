@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from driftless.algorithm import Algorithm, Client, Message, OnRequest, Round, Server, Upload, Vector
+from driftless.engine.attacks import Attack, attacked, attacked_vectors
 from driftless.engine.batches import steps_of
 from driftless.engine.clients import ClientStore
 from driftless.engine.evaluate import Evaluated, Evaluation, evaluate_batches, evaluated
@@ -43,6 +44,8 @@ class RoundPlan:
     block_size: int
     keep_models: bool
     """Whether the clients' models are needed after the round (inference = clients)."""
+    attack: Attack | None = None
+    """On what the clients send."""
 
     @property
     def work(self) -> Workload:
@@ -86,12 +89,20 @@ class Executor(Protocol):
 
 
 def play_round(
-    plan: RoundPlan, algorithm: Algorithm, server: Server, executor: Executor, cohort: np.ndarray, t: int
-) -> RoundResult:
-    """`algorithm` is the run's, with the server learning rate of this round."""
+    plan: RoundPlan, algorithm: Algorithm, server: Server, executor: Executor, cohort: np.ndarray, t: int,
+    answerless: int = 0,
+) -> RoundResult:  # fmt: skip
+    """`algorithm` is the run's, with the server learning rate of this round.
+
+    `answerless`: the number of clients that are sent the message, too, and lost before they answer.
+    """
     msg = algorithm.broadcast(server)
+    in_vain = answerless * size_in_bytes(msg)
+    if not len(cohort):
+        return RoundResult(None, None, {"bytes_down": in_vain, "bytes_up": 0}, [])
     total, cohort_gradient = executor.train(msg, cohort, t)
     row = traffic(msg, total.uploads, len(cohort), algorithm)
+    row["bytes_down"] += in_vain
     left_out = in_blocks(plan, cohort)[~total.arrived.cpu().numpy()].tolist()
     if total.number == 0:
         return RoundResult(None, None, row, left_out)
@@ -168,7 +179,7 @@ def train_block(
 ) -> tuple[BlockSums, NewStates]:
     algorithm = plan.work.algorithm
     states = store.get(block.clients.tolist(), algorithm.init_client(msg.x))
-    trained = plan.trainer.train(block, msg, states, r)
+    trained = attacked(plan.attack, block.clients, msg.x, plan.trainer.train(block, msg, states, r))
     finite = finite_rows((trained.upload, trained.client))
     if not bool(finite.all()):
         trained = map_leaves(lambda leaf: leaf[finite], trained)
@@ -190,6 +201,7 @@ class GradientSum(NamedTuple):
 
 def gradient_sum(plan: RoundPlan, block: Block, gradients: Tensor) -> GradientSum:
     """Of the clients whose gradient is finite."""
+    gradients = attacked_vectors(plan.attack, block.clients, gradients)
     finite = torch.isfinite(gradients).all(1)
     weights = weights_of(plan.weighting, block) * finite
     return GradientSum(torch.tensordot(weights, torch.where(finite[:, None], gradients, 0.0), dims=1), weights.sum())

@@ -15,12 +15,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from driftless.algorithm import Algorithm, Facts, Server, Vector
 from driftless.data.cohorts import Schedule
 from driftless.data.federation import Federation
+from driftless.engine.attacks import attack_on_uploads, attackers_among
 from driftless.engine.batches import examples_of
 from driftless.engine.block import BlockTrainer
 from driftless.engine.clients import ClientStore
@@ -28,6 +30,8 @@ from driftless.engine.cluster import follow, start_cluster
 from driftless.engine.divergence import ROUNDS_LOST_BEFORE_STOP, grown_loss, lost_rounds
 from driftless.engine.evaluate import Evaluated, Evaluation
 from driftless.engine.evaluation_settings import Monitor, columns_of
+from driftless.engine.fault_trace import Trace
+from driftless.engine.faults import Faults
 from driftless.engine.flat import FlatModel
 from driftless.engine.history import Event, Record
 from driftless.engine.local import LocalTraining
@@ -35,6 +39,7 @@ from driftless.engine.losses import Loss
 from driftless.engine.memory_needed import MemoryNeeded, check_fits, chosen_store, memory_needed
 from driftless.engine.minibatches import Workload
 from driftless.engine.module_state import check_unchanged
+from driftless.engine.participation import REASONS, Participation, Selection
 from driftless.engine.personal import fine_tuning_work, with_personal
 from driftless.engine.ranks import all_ranks, current
 from driftless.engine.round import Executor, InProcess, RoundPlan, RoundResult, play_round
@@ -74,12 +79,26 @@ class Simulation:
     inference: str | None = None
     """Which model is evaluated; None: the algorithm's own choice."""
     stragglers: Stragglers = field(default_factory=Stragglers)
+    faults: Faults = field(default_factory=Faults)
+    trace: Trace = field(default_factory=Trace)
+    """What the file of faults.trace says."""
     notices: tuple[str, ...] = ()
     """What a user should see before the run."""
 
     @property
     def workload(self) -> Workload:
-        return Workload(self.algorithm, self.model, self.loss, self.training, self.federation, self.seed)
+        wrong = self.attackers if self.faults.attack == "label-flip" else None
+        return Workload(self.algorithm, self.model, self.loss, self.training, self.federation, self.seed, wrong)
+
+    @property
+    def selection(self) -> Selection:
+        """Who takes part in each round."""
+        return Selection(self.cohort, self.stragglers, self.faults, self.trace, self.federation.sizes, self.seed)
+
+    @cached_property
+    def attackers(self) -> np.ndarray:
+        """[clients], bool."""
+        return attackers_among(self.faults, self.federation.clients, self.seed)
 
     @cached_property
     def decision(self) -> Decision:
@@ -173,13 +192,14 @@ def follow_rounds(simulation: Simulation) -> None:
     """What `play` does on the other ranks of a launch, as long as rank 0 plays."""
     plan = plan_of(simulation, simulation.workload)
     with using_threads(simulation.decision.threads), without_interrupts(), current().together():
-        follow(current().group, plan, simulation.cohort, simulation.evaluation, simulation.init().clients)
+        follow(current().group, plan, simulation.selection, simulation.evaluation, simulation.init().clients)
 
 
 def plan_of(simulation: Simulation, work: Workload) -> RoundPlan:
     decision = simulation.decision
     trainer = SingleTrainer(work) if decision.kind == "single" else BlockTrainer(work, simulation.engine.replay)
-    return RoundPlan(trainer, simulation.weighting, decision.block_size, simulation.inference == "clients")
+    attack = attack_on_uploads(simulation.faults, simulation.federation.clients, simulation.seed)
+    return RoundPlan(trainer, simulation.weighting, decision.block_size, simulation.inference == "clients", attack)
 
 
 @contextmanager
@@ -188,7 +208,8 @@ def executor_of(simulation: Simulation, plan: RoundPlan, state: State) -> Genera
     if simulation.decision.workers == 1:
         yield InProcess(plan, state.clients, simulation.evaluation), state
         return
-    with start_cluster(simulation.decision.workers, plan, simulation.cohort, simulation.evaluation, state) as cluster:
+    workers, selection = simulation.decision.workers, simulation.selection
+    with start_cluster(workers, plan, selection, simulation.evaluation, state) as cluster:
         yield cluster, replace(state, clients=cluster.store)
 
 
@@ -197,16 +218,21 @@ def next_round(
 ) -> Record:
     start, t = time.perf_counter(), state.round + 1
     federation, training = simulation.federation, simulation.training
-    cohort = simulation.cohort.clients(t, federation.clients, simulation.seed)
-    algorithm = simulation.schedule.apply(simulation.algorithm, t, len(cohort))
-    result = play_round(plan, algorithm, state.server, executor, cohort, t)
+    taking_part = simulation.selection.of_round(t)
+    cohort, faults = taking_part.cohort, simulation.faults
+    algorithm = simulation.schedule.apply(simulation.algorithm, t, len(cohort)) if len(cohort) else simulation.algorithm
+    result = play_round(plan, algorithm, state.server, executor, cohort, t, taking_part.answerless)
     before, state = state, accepted(state, result, executor, t)
+    if not can_be_finite(simulation, cohort):
+        state = replace(state, lost=before.lost)
 
     sizes = federation.sizes[cohort]
     row: dict[str, float] = {"round": t, "lr": training.lr_at(t), "cohort": len(cohort)}
     row |= {"skipped": len(result.left_out), "examples": int(examples_of(training, sizes).sum())}
     row |= result.row | norms(state.server) | {"seconds": time.perf_counter() - start}
-    row["simulated_time"] = simulation.stragglers.round_time(sizes, simulation.seed, t)
+    row["simulated_time"] = taking_part.time
+    row |= taking_part.row if faults.lose_clients else {}
+    row |= {"attackers": int(simulation.attackers[cohort].sum())} if faults.attackers else {}
     if "train_accuracy" in row:
         row["failure"] = int(has_halved(before.train_accuracy, row["train_accuracy"]))
     found = Evaluated({}, {}, ())
@@ -215,7 +241,11 @@ def next_round(
         found = executor.evaluate(x, t)
         found = with_personal(found, personal, x, t) if personal else found
         row |= found.row | {"evaluation_seconds": time.perf_counter() - start}
-    events = events_of(t, result) + [Event(t, what) for what in found.notices if what not in state.noticed]
+    events = (
+        losses_of(t, taking_part)
+        + events_of(t, result, cohort)
+        + [Event(t, what) for what in found.notices if what not in state.noticed]
+    )
     noticed = state.noticed.union(found.notices)
     state = replace(state, train_accuracy=row.get("train_accuracy"), noticed=noticed)
     # What is not a finite number is left out, like what was not measured: JSON has no infinity.
@@ -265,12 +295,25 @@ def norms(server: Server) -> dict[str, float]:
     }
 
 
-def events_of(t: int, result: RoundResult) -> list[Event]:
+def can_be_finite(simulation: Simulation, cohort: np.ndarray) -> bool:
+    """Whether anyone takes part who does not send NaN on purpose; a round without is no sign of divergence."""
+    return not simulation.attackers[cohort].all() if simulation.faults.attack == "nan" else bool(len(cohort))
+
+
+def losses_of(t: int, taking_part: Participation) -> list[Event]:
+    """An event for each reason why clients were lost."""
+    lost = taking_part.lost.items()
+    return [Event(t, REASONS[reason], tuple(clients.tolist())) for reason, clients in lost if len(clients)]
+
+
+def events_of(t: int, result: RoundResult, cohort: np.ndarray) -> list[Event]:
     events: list[Event] = []
     left_out = tuple(sorted(result.left_out))
     if left_out:
         events.append(Event(t, "update not finite: left out of the round, state kept as it was", left_out))
-    if result.server is None:
+    if not len(cohort):
+        events.append(Event(t, "round without clients: server state kept as it was"))
+    elif result.server is None:
         events.append(Event(t, "round lost: no finite result, server state kept as it was"))
     return events
 

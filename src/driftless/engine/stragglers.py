@@ -19,8 +19,7 @@ LONGEST = 1e100
 
 def round_time(sizes: np.ndarray, alpha: float, lambda_: float, seed: int, t: int) -> float:
     """The simulated time of round t for a cohort whose clients have these numbers of examples."""
-    waiting = stream(seed, "stragglers", t).exponential(size=len(sizes))
-    return float((sizes * (alpha + lambda_ * waiting)).max())
+    return float(Stragglers(alpha, lambda_).times(sizes, seed, t).max())
 
 
 @dataclass(frozen=True)
@@ -34,5 +33,7 @@ class Stragglers:
         check_range("run.straggler_alpha", self.alpha, 0, LONGEST)
         check_range("run.straggler_lambda", self.lambda_, 0, LONGEST)
 
-    def round_time(self, sizes: np.ndarray, seed: int, t: int) -> float:
-        return round_time(sizes, self.alpha, self.lambda_, seed, t)
+    def times(self, sizes: np.ndarray, seed: int, t: int) -> np.ndarray:
+        """Of each client of round t."""
+        waiting = stream(seed, "stragglers", t).exponential(size=len(sizes))
+        return sizes * (self.alpha + self.lambda_ * waiting)

@@ -71,11 +71,19 @@ def events(curve: Curve) -> list[Note]:
         seeds = sorted({seed for seed, _ in found})
         rounds = sorted({int(event["round"]) for _, event in found if "round" in event})
         who = f"; clients {first_few(clients)}" if clients else ""
-        often = f"{len(found)} times" if len(found) > 1 else "once"
+        often = how_often(found)
         notes.append(
             Note(f"{curve.label}: {what} ({often}; seeds {first_few(seeds)}; rounds {first_few(rounds)}{who}).")
         )
     return notes
+
+
+def how_often(events: Sequence[tuple[int, dict[str, Any]]]) -> str:
+    """ "312 times in 60 rounds", once for each client; rounds of several seeds add up."""
+    times = sum(max(1, len(event.get("clients") or [])) for _, event in events)
+    if times > len(events):
+        return f"{times:,} times in {len(events):,} round{'s' if len(events) > 1 else ''}"
+    return f"{times:,} times" if times > 1 else "once"
 
 
 def first_few(values: Sequence[int]) -> str:
