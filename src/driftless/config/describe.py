@@ -32,7 +32,7 @@ def describe(config: Config, simulation: Simulation) -> Description:
         "local": f"local: {training_text(simulation.training, simulation.rounds)}",
         "data": f"{data}: {clients_text(simulation)}{partition_text(config)}",
         "model": f"{model}, {simulation.model.size:,} parameters",
-        "weighting": "weighted by examples" if simulation.weighting == "examples" else "weighted uniformly",
+        "weighting": weighting_text(simulation),
         "memory": needed.text(simulation.store) + needed.checkpoints_text(),
     }
 
@@ -74,6 +74,13 @@ def training_text(training: LocalTraining, rounds: int) -> str:
     others = [f for f in fields(LocalTraining) if f.name not in OFTEN_SHOWN and getattr(training, f.name) != f.default]
     parts = [f"{number} {unit}{'s' if number != 1 else ''} of {batches}", f"lr {rate}"]
     return ", ".join([*parts, *(f"{f.name.replace('_', ' ')} {said(getattr(training, f.name))}" for f in others)])
+
+
+def weighting_text(simulation: Simulation) -> str:
+    """ "weighted by examples", and how uploads are aggregated if not by their mean."""
+    text = "weighted by examples" if simulation.weighting == "examples" else "weighted uniformly"
+    aggregation = simulation.aggregation
+    return f"{text}, aggregated by {aggregation}" if aggregation.needs_all_uploads else text
 
 
 def clients_text(simulation: Simulation) -> str:

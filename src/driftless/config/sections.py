@@ -9,6 +9,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from driftless.algorithms import AdaptiveClipping
+from driftless.engine.aggregation import Aggregation
 from driftless.engine.evaluation_settings import EvaluationSettings
 from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
@@ -62,7 +63,7 @@ class Evaluate(Section, EvaluationSettings, frozen=True):
 
 
 class Server(Section, ServerSchedule, frozen=True):
-    """The fields of ServerSchedule, and `clipping_...` for those of AdaptiveClipping."""
+    """The fields of ServerSchedule, `clipping_...` for those of AdaptiveClipping, `aggregation_...` of Aggregation."""
 
     weighting: str | None = None
     inference: str | None = None
@@ -70,6 +71,11 @@ class Server(Section, ServerSchedule, frozen=True):
     clipping_quantile: float = AdaptiveClipping.quantile
     clipping_lr: float = AdaptiveClipping.lr
     clipping_initial: float = AdaptiveClipping.initial
+    aggregation: str = Aggregation.rule
+    aggregation_trim: int | float = Aggregation.trim
+    aggregation_attackers: int | float | None = Aggregation.attackers
+    aggregation_keep: int | None = Aggregation.keep
+    aggregation_bound: float | None = Aggregation.bound
 
 
 class Engine(Section, EngineSettings, frozen=True):
