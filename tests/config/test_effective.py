@@ -56,6 +56,7 @@ def test_nothing_is_none(data: str):
         (["algorithm=fedavg"], "server.inference", ' = "cloud"'),
         (["algorithm=adabest"], "server.inference", ": the algorithm's own"),
         ([], "run.target", ": not used"),
+        ([], "server.aggregation_bound", ": the median of the norms of a round's uploads"),
         ([], "run.evaluate_every", ": auto, every round, of a large model less often"),
         ([], "engine.block_size", ": auto, decided by the model and engine.memory"),
     ],

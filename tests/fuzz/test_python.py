@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import driftless
-from driftless import EngineSettings, Federation, LocalTraining, ServerSchedule
+from driftless import Aggregation, EngineSettings, Federation, LocalTraining, ServerSchedule
 from fuzz.fuzzing import ABSURD, only_documented_errors, share
 
 OBJECTS: list[Any] = [
@@ -60,6 +60,7 @@ FEDERATION = Federation.from_clients(clients())
         evaluate_every=1,
         on_round=None,
         server=None,
+        aggregation="median",
         inference=None,
         state=None,
     )
@@ -122,10 +123,11 @@ def test_from_assignment_builds_or_says_what_is_wrong(arguments: dict[str, Any])
     some_of(**vars(LocalTraining())).map(lambda given: (LocalTraining, given))
     | some_of(**vars(EngineSettings())).map(lambda given: (EngineSettings, given))
     | some_of(**vars(ServerSchedule())).map(lambda given: (ServerSchedule, given))
+    | some_of(**vars(Aggregation("norm-bound"))).map(lambda given: (Aggregation, given))
 )
 def test_settings_are_made_and_used_or_say_what_is_wrong(made: tuple[Any, dict[str, Any]]):
     cls, given = made
-    name = {LocalTraining: "local", EngineSettings: "engine", ServerSchedule: "server"}[cls]
+    name = {LocalTraining: "local", EngineSettings: "engine", ServerSchedule: "server", Aggregation: "aggregation"}[cls]
     if is_long(given):
         return
     with only_documented_errors():

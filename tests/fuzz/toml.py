@@ -18,7 +18,7 @@ NUMBERS = [0, -1, 1, 2, 0.5, 1.0, 1e-308, 1e-30, 1e9, 1e30, 1e308, -1e308, float
 TEXTS = [
     "auto", "none", "sqrt", "linear", "adaptive", "examples", "uniform", "clients", "aggregate", "bootstrap", "drop",
     "base", "cyclic:2", "cyclic:0", "doubling:1,1,2", "doubling:2,1,1", "0.1", "float64", "sgdm", "adam", "flip", "",
-    "x", "\x00",
+    "median", "krum", "x", "\x00",
 ]  # fmt: skip
 DATA = [
     ({"name": "digits", "clients": 20}, "logistic"),
