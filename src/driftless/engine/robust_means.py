@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pdist
@@ -144,7 +145,8 @@ def norm(vector: Tensor) -> Tensor:
 
 def middle(values: Tensor) -> Tensor:
     """The median over the first dimension; of an even number, the mean of the two in the middle."""
-    values, n = values.sort(dim=0).values, len(values)
+    n, on_cpu = len(values), values.device.type == "cpu"  # there NumPy takes a third of the time of torch
+    values = torch.from_numpy(np.sort(values.numpy(), axis=0)) if on_cpu else values.sort(dim=0).values
     return (values[(n - 1) // 2] + values[n // 2]) / 2
 
 
