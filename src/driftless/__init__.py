@@ -5,6 +5,7 @@ from driftless.algorithm import Algorithm, Delta, Facts, Model, Round, Step
 from driftless.algorithms import ALGORITHMS, AdaptiveClipping
 from driftless.data import Examples, load
 from driftless.data.federation import Federation
+from driftless.engine.aggregation import Aggregation
 from driftless.engine.evaluation_settings import EvaluationSettings
 from driftless.engine.faults import Faults
 from driftless.engine.history import Event, History, Record
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ALGORITHMS",
     "AdaptiveClipping",
+    "Aggregation",
     "Algorithm",
     "Best",
     "ComparisonResult",

@@ -15,10 +15,11 @@ from torch import nn
 from driftless import models
 from driftless.algorithm import Algorithm, base_server_lr
 from driftless.algorithms import ALGORITHMS
-from driftless.data.cohorts import Cohort, as_schedule
+from driftless.data.cohorts import Cohort, as_schedule, known_sizes
 from driftless.data.constructors import advice
 from driftless.data.federation import Federation
 from driftless.engine import channels_last
+from driftless.engine.aggregation import Aggregation, as_aggregation
 from driftless.engine.augment import check_images
 from driftless.engine.batches import check_steps
 from driftless.engine.check import check_single
@@ -89,6 +90,7 @@ def simulate(
     metrics: Given = None,
     evaluation: EvaluationSettings | None = None,
     device: str = "auto",
+    aggregation: str | Aggregation = "mean",
     progress: bool = False,
 ) -> Result:
     """Run a federated algorithm and return its history and final model.
@@ -106,7 +108,9 @@ def simulate(
     `metrics`: names or functions (outputs, targets) -> number, measured with each evaluation (docs/metrics.md);
     `evaluation`: an EvaluationSettings, which has more.
     `dtype`: torch.float32, torch.float64, or torch.bfloat16 for forward and backward passes only. `device`: "auto" (an
-    accelerator if there is one), "cpu", "cuda", "cuda:1", "mps" ... `progress`: show a bar in a terminal or a notebook.
+    accelerator if there is one), "cpu", "cuda", "cuda:1", "mps" ... `aggregation`: "mean", or a rule that attackers
+    cannot move far, "median", "krum" ..., or a driftless.Aggregation (docs/defences.md). `progress`: show a bar in a
+    terminal or a notebook.
 
     Raises InputError before any work when something does not fit, Diverged when training does.
     Ranks that torchrun has started compute together (docs/cluster.md); `on_round` is called on rank 0.
@@ -118,6 +122,7 @@ def simulate(
         algorithm, federation, model, rounds=rounds, cohort=cohort, local=local, loss=loss, weighting=weighting,
         seed=seed, engine=as_engine(engine), dtype=dtype, evaluate_every=evaluate_every, server=server,
         inference=inference, evaluation=as_evaluation(metrics, evaluation), output=output, device=device, faults=faults,
+        aggregation=as_aggregation(aggregation),
     )  # fmt: skip
     for sentence in unused_names(simulation.algorithm):
         warnings.warn(sentence, stacklevel=3)  # where simulate was called, through the lock around it
@@ -192,6 +197,7 @@ def prepare(
     evaluation: EvaluationSettings | None = None,
     output: Output | None = None,
     device: str = "auto",
+    aggregation: Aggregation | None = None,
 ) -> Simulation:
     """Check all that can be checked before any work, and put the run together.
 
@@ -213,6 +219,8 @@ def prepare(
     place = as_device(device)
     check_whole("evaluate_every", evaluate_every, 0, other=None)
     schedule.check(federation.clients, rounds)
+    aggregation = as_aggregation(aggregation)
+    aggregation.check_cohorts(known_sizes(schedule, federation.clients, rounds))
     local = local.for_rounds(rounds)
     check_no_empty_client(federation)
     check_steps(local, federation.sizes)
@@ -247,7 +255,7 @@ def prepare(
         raise InputError("evaluate_every=0 never evaluates, and an evaluation is set; set it to 1 or more.")
     return Simulation(
         algorithm, federation, flat, local, schedule, loss, weighting or algorithm.weighting, seed, engine, rounds, of,
-        evaluate_every, monitor, server, inference, stragglers, faults, trace, notices,
+        evaluate_every, monitor, server, inference, stragglers, faults, trace, notices, aggregation,
     )  # fmt: skip
 
 

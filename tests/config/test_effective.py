@@ -60,6 +60,7 @@ def test_nothing_is_none(data: str):
         ([], "faults.attack_scale", ": auto, 10 for scale, 1 for sign-flip"),
         (["faults.dropout=0.2"], "faults.dropout", " = 0.2"),
         (["dropout=[0.1,0.2]"], "faults.dropout", " = [0.1, 0.2]"),
+        ([], "server.aggregation_bound", ": the median of the norms of a round's uploads"),
         ([], "run.evaluate_every", ": auto, every round, of a large model less often"),
         ([], "engine.block_size", ": auto, decided by the model and engine.memory"),
     ],

@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from driftless import AdaptiveClipping, Faults, LocalTraining, ServerSchedule
+from driftless import AdaptiveClipping, Aggregation, Faults, LocalTraining, ServerSchedule
 from driftless.config import build, resolution
 from driftless.config.build import federation_of
 from driftless.config.options import SECTIONS
@@ -54,6 +54,16 @@ def test_every_option_of_adaptive_clipping_is_a_setting():
     words = ["clipping=adaptive", "clipping_quantile=0.5", "clipping_lr=0.1", "clipping_initial=2.0"]
     algorithm: Any = build.algorithm_of(resolve(None, words).config)
     assert (algorithm.quantile, algorithm.lr, algorithm.initial) == (0.5, 0.1, 2.0)
+
+
+def test_every_option_of_the_aggregation_is_a_setting():
+    for field in fields(Aggregation):
+        key = "aggregation" if field.name == "rule" else f"aggregation_{field.name}"
+        setting = SECTIONS["server"].model_fields[key]
+        assert (setting.annotation, setting.default) == (get_type_hints(Aggregation)[field.name], field.default)
+    words = ["aggregation=multi-krum", "aggregation_attackers=3", "aggregation_keep=4", "aggregation_trim=0.2"]
+    found = build.aggregation_of(resolve(None, [*words, "aggregation_bound=2.5"]).config)
+    assert found == Aggregation("multi-krum", trim=0.2, attackers=3, keep=4, bound=2.5)
 
 
 def test_values_are_checked_when_the_dataclass_is_made_and_not_before():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import driftless
-from driftless import EngineSettings, Faults, Federation, LocalTraining, ServerSchedule
+from driftless import Aggregation, EngineSettings, Faults, Federation, LocalTraining, ServerSchedule
 from fuzz.fuzzing import ABSURD, only_documented_errors, share
 
 OBJECTS: list[Any] = [
@@ -62,6 +62,7 @@ FEDERATION = Federation.from_clients(clients())
         on_round=None,
         server=None,
         faults=None,
+        aggregation="median",
         inference=None,
         state=None,
     )
@@ -125,10 +126,12 @@ def test_from_assignment_builds_or_says_what_is_wrong(arguments: dict[str, Any])
     | some_of(**vars(EngineSettings())).map(lambda given: (EngineSettings, given))
     | some_of(**vars(ServerSchedule())).map(lambda given: (ServerSchedule, given))
     | some_of(**vars(Faults(dropout=0.5, attack="scale", attackers=0.5))).map(lambda given: (Faults, given))
+    | some_of(**vars(Aggregation("norm-bound"))).map(lambda given: (Aggregation, given))
 )
 def test_settings_are_made_and_used_or_say_what_is_wrong(made: tuple[Any, dict[str, Any]]):
     cls, given = made
-    name = {LocalTraining: "local", EngineSettings: "engine", ServerSchedule: "server", Faults: "faults"}[cls]
+    names = {LocalTraining: "local", EngineSettings: "engine", ServerSchedule: "server", Faults: "faults"}
+    name = names.get(cls, "aggregation")
     if is_long(given):
         return
     with only_documented_errors():

@@ -17,7 +17,7 @@ WHOLE = [0, -1, 1, 2, 3, 7, True, 1.5, "2", 10**9 + 1, 10**12, 10**20, 10**40, -
 NUMBERS = [0, -1, 1, 2, 0.5, 1.0, 1e-308, 1e-30, 1e9, 1e30, 1e308, -1e308, float("inf"), float("nan"), 10**20, 10**400]
 TEXTS = [
     "auto", "none", "sqrt", "linear", "adaptive", "examples", "uniform", "clients", "aggregate", "bootstrap", "drop",
-    "base", "diurnal", "client", "nan", "scale", "sign-flip", "label-flip", "a.csv",
+    "base", "diurnal", "client", "nan", "scale", "sign-flip", "label-flip", "a.csv", "median", "krum",
     "cyclic:2", "cyclic:0", "doubling:1,1,2", "doubling:2,1,1", "0.1", "float64", "sgdm", "adam", "flip", "",
     "x", "\x00",
 ]  # fmt: skip

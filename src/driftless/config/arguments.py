@@ -16,6 +16,7 @@ from driftless.config.options import Values
 from driftless.config.resolution import Resolved, combine
 from driftless.config.user_code import PYTHON, using
 from driftless.data.cohorts import Cohort
+from driftless.engine.aggregation import Aggregation, as_aggregation
 from driftless.engine.device import check_device
 from driftless.engine.evaluation_settings import EvaluationSettings
 from driftless.engine.faults import Faults
@@ -52,6 +53,7 @@ class Arguments(TypedDict, total=False):
     model_output: Callable[..., Tensor] | None
     """`output` of `simulate`; that name is the folder's here."""
     device: str
+    aggregation: str | Aggregation
     checkpoint_every: int
     target: float | None
     stop_at_target: bool
@@ -133,6 +135,7 @@ def described(
     describe_settings(result, "engine", as_engine(arguments.get("engine", "auto")))
     for name in ("weighting", "inference"):
         result.set(f"server.{name}", arguments.get(name))
+    describe_aggregation(result, as_aggregation(arguments.get("aggregation")))
     dtype = arguments.get("dtype", torch.float32)
     check_choice("dtype", dtype, tuple(DTYPES.values()))
     result.set("engine.device", arguments.get("device", "auto"))
@@ -159,6 +162,12 @@ def describe_algorithm(result: Described, algorithm: Algorithm, arguments: Mappi
             result.values[f"algorithm.{field.name}"] = value
     if arguments.get("local") is None:
         result.values |= {f"local.{key}": value for key, value in algorithm.local_must_be.items()}
+
+
+def describe_aggregation(result: Described, aggregation: Aggregation) -> None:
+    for field in fields(aggregation):
+        key = "aggregation" if field.name == "rule" else f"aggregation_{field.name}"
+        result.set(f"server.{key}", getattr(aggregation, field.name))
 
 
 def describe_evaluation(result: Described, settings: EvaluationSettings) -> None:

@@ -19,6 +19,7 @@ from driftless.data.cohorts import Cohort, parse
 from driftless.data.division import AnyPartition
 from driftless.data.federation import Federation
 from driftless.data.load import as_federation
+from driftless.engine.aggregation import Aggregation
 from driftless.engine.check import check_single
 from driftless.engine.device import PRECISIONS
 from driftless.engine.evaluation_settings import EvaluationSettings, columns_of
@@ -66,6 +67,7 @@ def simulation_of(config: Config) -> Simulation:
         stragglers=Stragglers(config.run.straggler_alpha, config.run.straggler_lambda),
         evaluation=evaluation_settings_of(config),
         output=output_of(config),
+        aggregation=aggregation_of(config),
     )
     if isinstance(model, nn.Module):
         check_single(simulation.workload, model)
@@ -111,6 +113,13 @@ def algorithm_of(config: Config) -> Algorithm:
         return algorithm
     options = {field.name: f"clipping_{field.name}" for field in fields(AdaptiveClipping) if field.name != "inner"}
     return AdaptiveClipping(algorithm, **{name: getattr(server, key) for name, key in options.items()})
+
+
+def aggregation_of(config: Config) -> Aggregation:
+    options = {field.name: f"aggregation_{field.name}" for field in fields(Aggregation) if field.name != "rule"}
+    return Aggregation(
+        config.server.aggregation, **{name: getattr(config.server, key) for name, key in options.items()}
+    )
 
 
 def federation_of(config: Config) -> Federation:

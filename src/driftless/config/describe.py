@@ -35,7 +35,7 @@ def describe(config: Config, simulation: Simulation) -> Description:
         "local": f"local: {training_text(simulation.training, simulation.rounds)}",
         "data": f"{data}: {clients_text(simulation)}{partition_text(config)}",
         "model": f"{model}, {simulation.model.size:,} parameters",
-        "weighting": "weighted by examples" if simulation.weighting == "examples" else "weighted uniformly",
+        "weighting": weighting_text(simulation),
         "memory": needed.text(simulation.store) + needed.checkpoints_text(),
     }
 
@@ -110,6 +110,13 @@ def faults_text(faults: Faults, attackers: int) -> str:
 
 def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value}
+
+
+def weighting_text(simulation: Simulation) -> str:
+    """ "weighted by examples", and how uploads are aggregated if not by their mean."""
+    text = "weighted by examples" if simulation.weighting == "examples" else "weighted uniformly"
+    aggregation = simulation.aggregation
+    return f"{text}, aggregated by {aggregation}" if aggregation.needs_all_uploads else text
 
 
 def clients_text(simulation: Simulation) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from driftless.algorithms import AdaptiveClipping
+from driftless.engine.aggregation import Aggregation
 from driftless.engine.evaluation_settings import EvaluationSettings
 from driftless.engine.faults import Faults
 from driftless.engine.local import LocalTraining
@@ -64,7 +65,7 @@ class Evaluate(Section, EvaluationSettings, frozen=True):
 
 
 class Server(Section, ServerSchedule, frozen=True):
-    """The fields of ServerSchedule, and `clipping_...` for those of AdaptiveClipping."""
+    """The fields of ServerSchedule, `clipping_...` for those of AdaptiveClipping, `aggregation_...` of Aggregation."""
 
     weighting: str | None = None
     inference: str | None = None
@@ -72,6 +73,11 @@ class Server(Section, ServerSchedule, frozen=True):
     clipping_quantile: float = AdaptiveClipping.quantile
     clipping_lr: float = AdaptiveClipping.lr
     clipping_initial: float = AdaptiveClipping.initial
+    aggregation: str = Aggregation.rule
+    aggregation_trim: int | float = Aggregation.trim
+    aggregation_attackers: int | float | None = Aggregation.attackers
+    aggregation_keep: int | None = Aggregation.keep
+    aggregation_bound: float | None = Aggregation.bound
 
 
 class FaultsSection(Section, Faults, frozen=True):

@@ -252,6 +252,12 @@ def as_schedule(cohort: Cohort) -> Schedule:
     return Constant(cohort)
 
 
+def known_sizes(schedule: Schedule, clients: int, rounds: int) -> set[int]:
+    """Of the cohorts of a run, before it begins; a user's function is asked for the first round only."""
+    known = 1 if isinstance(schedule, Constant | FromFunction) else rounds
+    return {schedule.size(t, clients) for t in range(1, known + 1)}
+
+
 def parse(text: str) -> Schedule:
     """A schedule from its text form on the command line: "10", "0.1", "cyclic:10", "doubling:10,50,200"."""
     kind, separator, arguments = text.strip().partition(":")

@@ -9,7 +9,7 @@ import time
 from driftless.engine.group import Group
 from driftless.engine.minibatches import Block
 from driftless.engine.packing import room_for, unpacked
-from driftless.engine.sums import BlockSums, add
+from driftless.engine.sums import BlockSums, add, like_block
 
 WAITING_SUMS = 4
 """Sums of other ranks that are received before their turn to be added: each is as large as an upload."""
@@ -75,7 +75,7 @@ class BlockTotal:
         try:
             for block, rank in zip(self._blocks, self._ranks, strict=True):
                 if rank > 0 and not self._ended:
-                    like = example._replace(arrived=example.arrived.new_empty(len(block.clients)))
+                    like = like_block(example, len(block.clients))
                     self._received.put(unpacked(self._group.receive(room_for(like), rank), like))
         except Exception as error:  # raised where the sums are needed
             self._received.put(error)

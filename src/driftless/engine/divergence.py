@@ -12,9 +12,15 @@ FACTOR = 1000
 """A loss that ends above so many times its lowest value, and above this number itself, has grown beyond all measure."""
 
 
-def lost_rounds(t: int, training: LocalTraining, norm_0: float, norm: float) -> Diverged:
-    """The last rounds until `t` gave no finite update; `norm_0` and `norm` are of the model at first and now."""
+def lost_rounds(t: int, training: LocalTraining, norm_0: float, norm: float, too_few: str = "") -> Diverged:
+    """The last rounds until `t` gave no finite update; `norm_0` and `norm` are of the model at first and now.
+
+    `too_few`: why the clients of the last round were too few for the aggregation.
+    """
     first = t - ROUNDS_LOST_BEFORE_STOP + 1
+    if too_few:
+        remedy = "a larger cohort, or another server.aggregation"
+        return Diverged(first, f"stopped at round {t}: rounds {first} to {t} were lost. {too_few}. Try {remedy}.")
     if norm > 100 * max(norm_0, 1.0):
         cause = f"the server model had grown to norm {norm:.3g} (from {norm_0:.3g}): the server's steps are too long"
         remedy = "a smaller server_lr (or beta, mu of the algorithm)"

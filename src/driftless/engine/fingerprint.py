@@ -63,6 +63,7 @@ def facts(simulation: Simulation) -> dict[str, str]:
         "the number of rounds": str(simulation.rounds),
         "the seed": str(simulation.seed),
         "the weighting": simulation.weighting,
+        "the aggregation": str(simulation.aggregation),
         "the engine": f"{decision.kind}, block_size={decision.block_size}, threads={decision.threads}",
         "the precision": f"{simulation.model.precision}, of stored client state {simulation.engine.store_dtype}",
         "the local training": of_object(simulation.training)[:SHOWN],

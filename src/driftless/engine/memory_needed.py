@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from driftless.algorithm import Facts
+from driftless.algorithm import Facts, Round, Upload
 from driftless.data.cohorts import FromFunction, Schedule
 from driftless.data.memory import free_memory
 from driftless.engine.minibatches import Workload
@@ -23,6 +23,8 @@ BLOCK_VECTORS = 8
 """Vectors of a client in training: model, gradient, state, update, what the algorithm adds."""
 SERVER_STATES = 4
 """The server before and after a round, the message, the sums."""
+UPLOAD_COPIES = 2
+"""Of the uploads of a round: as they arrive from each block, and joined."""
 COPIES = 2
 """Of each row in a checkpoint (runs/checkpoint.py)."""
 MOST_SETS = 3
@@ -38,6 +40,8 @@ class MemoryNeeded(NamedTuple):
     """Bytes of a round, always in memory: the server, sums, and the new states of a cohort."""
     block: int
     """Bytes of the vectors of clients in training, at most: how many there are at a time is decided later."""
+    uploads: int = 0
+    """Bytes of a round that are for the uploads of all its clients, if the aggregation needs them at once."""
 
     def memory(self, store: str) -> int:
         """What surely has to fit, whatever the size of a block."""
@@ -45,18 +49,22 @@ class MemoryNeeded(NamedTuple):
 
     def text(self, store: str) -> str:
         state, memory = f"the state of {self.clients:,} clients", size_text(self.memory(store) + self.block)
-        if not self.rows:
-            return f"up to {memory} in memory"
-        if store == "memory":
-            return f"up to {memory} in memory, {size_text(self.rows)} of it for {state}"
-        return f"up to {size_text(self.rows)} on disk for {state}, {memory} in memory"
+        on_disk = f"{size_text(self.rows)} on disk for {state}, " if self.rows and store == "disk" else ""
+        parts = {state: 0 if on_disk else self.rows, "all uploads of a round": self.uploads}
+        said = "".join(f", {size_text(size)} of it for {what}" for what, size in parts.items() if size)
+        return f"up to {on_disk}{memory} in memory{said}"
 
     def checkpoints_text(self) -> str:
         return f", checkpoints up to {size_text(COPIES * MOST_SETS * self.rows)}" if self.rows else ""
 
 
 def memory_needed(
-    work: Workload, cohort: Schedule, rounds: int, settings: EngineSettings, keeps_models: bool
+    work: Workload,
+    cohort: Schedule,
+    rounds: int,
+    settings: EngineSettings,
+    keeps_models: bool,
+    needs_all_uploads: bool = False,
 ) -> MemoryNeeded:
     x, clients = work.model.initial, work.federation.clients
     state = work.algorithm.init_client(x)
@@ -66,8 +74,20 @@ def memory_needed(
     largest = cohort.size(1, clients) if isinstance(cohort, FromFunction) else cohort.size(rounds, clients)
     of_a_client = BLOCK_VECTORS * size_of(x)
     block = min(largest * of_a_client, most_processes(settings) * max(int(settings.memory * GIGABYTE), of_a_client))
-    of_a_round = largest * size_of(kept) + SERVER_STATES * size_of(server)
-    return MemoryNeeded(number, number * size_of(kept, settings.stored_as), of_a_round, block)
+    uploads = UPLOAD_COPIES * largest * size_of(example_upload(work)) if needs_all_uploads else 0
+    of_a_round = largest * size_of(kept) + SERVER_STATES * size_of(server) + uploads
+    return MemoryNeeded(number, number * size_of(kept, settings.stored_as), of_a_round, block, uploads)
+
+
+def example_upload(work: Workload) -> Upload:
+    """What a client would send without a local step."""
+    algorithm, x, layers = work.algorithm, work.model.initial, work.model.layers
+    msg = algorithm.broadcast(algorithm.init_server(x, Facts(layers, work.federation.clients)))
+    one, client = x.new_ones(()), algorithm.init_client(x)
+    r = Round(one, one, one, one, 1, work.federation.clients, layers)
+    if algorithm.full_gradient:
+        r = r._replace(gradient=x, cohort_gradient=x if algorithm.full_gradient == "before" else None)
+    return algorithm.upload(x, algorithm.init_local(msg, client, r), msg, client, r)[0]
 
 
 def most_processes(settings: EngineSettings) -> int:
@@ -108,7 +128,9 @@ def check_fits(store: str, needed: MemoryNeeded, folder: Path, *, checkpoints: b
     free = free_memory()
     if free is not None and needed.memory(store) > free:
         remedy = "use a smaller cohort, a smaller model or engine.block_size=1"
-        if store == "memory" and needed.rows:
+        if needed.uploads:
+            remedy = "use a smaller cohort, a smaller model or server.aggregation='mean'"
+        if store == "memory" and needed.rows > needed.uploads:
             remedy = "set engine.store='disk' or engine.store_dtype='bfloat16', or use fewer clients or rounds"
         raise InputError(
             f"the run needs {needed.text(store)}, and {size_text(free)} of memory are free; {remedy}, or a machine "

@@ -18,11 +18,11 @@ from driftless.engine.group import Group
 from driftless.engine.minibatches import Block
 from driftless.engine.packing import packed, room_for, unpacked
 from driftless.engine.round import (
-    GradientSum,
     NewStates,
     RoundPlan,
     blocks_of,
     gradient_sum,
+    like_gradient_sum,
     mean_gradient,
     round_facts,
     train_block,
@@ -188,8 +188,8 @@ class Rank:
         sums = {i: gradient_sum(self.plan, blocks[i], g) for i, g in gradients.items()}
         result = torch.empty_like(x)
         if self.group.rank == 0:
-            like = GradientSum(x, x.new_zeros(()))
-            result.copy_(mean_gradient(self.in_block_order(ranks, sums, [like] * len(ranks))))
+            like = [like_gradient_sum(self.plan, block, x) for block in blocks]
+            result.copy_(mean_gradient(self.plan, self.in_block_order(ranks, sums, like)))
         else:
             self.in_block_order(ranks, sums, [])
         self.group.broadcast([result])

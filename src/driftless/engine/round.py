@@ -1,4 +1,4 @@
-"""One round: broadcast -> blocks -> weighted sums -> update.
+"""One round: broadcast -> blocks -> weighted sums -> update. Robust aggregation also has the uploads themselves.
 
 Blocks are summed in block order, so neither the order of the cohort nor which process computed a block changes the
 result. A round is a transaction: client states are written only when the server has accepted the round.
@@ -14,13 +14,24 @@ import torch
 from torch import Tensor
 
 from driftless.algorithm import Algorithm, Client, Message, OnRequest, Round, Server, Upload, Vector
+from driftless.engine.aggregation import Aggregated, Aggregation, joined
 from driftless.engine.attacks import Attack, attacked, attacked_vectors
 from driftless.engine.batches import steps_of
 from driftless.engine.clients import ClientStore
 from driftless.engine.evaluate import Evaluated, Evaluation, evaluate_batches, evaluated
 from driftless.engine.local import Trained
 from driftless.engine.minibatches import Block, Workload
-from driftless.engine.sums import BlockSums, add, finite_rows, means_of, row_of, sums_of, weights_of
+from driftless.engine.sums import (
+    BlockSums,
+    UploadRows,
+    add,
+    finite_rows,
+    means_of,
+    row_of,
+    rows_of,
+    sums_of,
+    weights_of,
+)
 from driftless.engine.tree import Tree, leaves, map_leaves
 
 
@@ -44,6 +55,7 @@ class RoundPlan:
     block_size: int
     keep_models: bool
     """Whether the clients' models are needed after the round (inference = clients)."""
+    aggregation: Aggregation
     attack: Attack | None = None
     """On what the clients send."""
 
@@ -70,6 +82,8 @@ class RoundResult(NamedTuple):
     row: dict[str, float]
     left_out: list[int]
     """Clients whose update was not finite."""
+    too_few: str = ""
+    """Why the clients that arrived were too few for the aggregation."""
 
 
 class Executor(Protocol):
@@ -106,14 +120,26 @@ def play_round(
     left_out = in_blocks(plan, cohort)[~total.arrived.cpu().numpy()].tolist()
     if total.number == 0:
         return RoundResult(None, None, row, left_out)
-    mean, metrics = means_of(total, algorithm.uniform)
+    if too_few := plan.aggregation.too_few(total.number):
+        return RoundResult(None, None, row, left_out, too_few)
+    plain, metrics = means_of(total, algorithm.uniform)
+    mean, about = aggregated(plan, total, plain)
     r = round_facts(plan, msg.x, t, total.number, metrics.steps, metrics.examples)
     new_server = algorithm.update(server, mean, r._replace(cohort_gradient=cohort_gradient))
     # Numbers that are not vectors may be infinite on purpose: "the lowest so far" before there is one.
     if not all(bool(torch.isfinite(leaf).all()) for leaf in leaves(new_server) if leaf.dim()):
         return RoundResult(None, None, row, left_out)
     own = {name: float(value) for name, value in algorithm.diagnostics(new_server, mean).items()}
-    return RoundResult(new_server, msg.x + mean.delta, row | row_of(total, mean, metrics) | own, left_out)
+    return RoundResult(
+        new_server, msg.x + mean.delta, row | row_of(total, plain, metrics, mean) | about | own, left_out
+    )
+
+
+def aggregated(plan: RoundPlan, total: BlockSums, mean: Upload) -> Aggregated:
+    """What the server gets of the uploads: their mean, unless another rule was chosen."""
+    if not plan.aggregation.needs_all_uploads:
+        return Aggregated(mean, {})
+    return plan.aggregation.of(joined(total.rows, total.arrived), plan.work.algorithm.uniform)
 
 
 def round_facts(plan: RoundPlan, x: Vector, t: int, cohort: int, steps: Tensor, examples: Tensor) -> Round:
@@ -138,7 +164,7 @@ class InProcess:
         if plan.work.algorithm.full_gradient == "before":
             of_blocks = [plan.trainer.gradients(block, msg.x) for block in blocks]
             sums = [gradient_sum(plan, block, g) for block, g in zip(blocks, of_blocks, strict=True)]
-            gradients, cohort_gradient = [*of_blocks], mean_gradient(sums)
+            gradients, cohort_gradient = [*of_blocks], mean_gradient(plan, sums)
         total, self._trained = None, []
         for block, gradient in zip(blocks, gradients, strict=True):
             r = round_facts(plan, msg.x, t, len(cohort), block.steps, block.examples)
@@ -185,6 +211,8 @@ def train_block(
         trained = map_leaves(lambda leaf: leaf[finite], trained)
         block = Block(block.t, block.clients[finite.cpu().numpy()], block.steps[finite], block.examples[finite])
     sums = sums_of(block, trained, finite, plan.weighting, algorithm.uniform)
+    if plan.aggregation.needs_all_uploads:
+        sums = sums._replace(rows=(rows_of(block, trained.upload, finite, plan.weighting),))
     models = trained.y if plan.keep_models else trained.y[:0].clone()  # a view would keep the memory
     return sums, NewStates(block.clients.tolist(), trained.client, models)
 
@@ -195,6 +223,8 @@ def write_states(store: ClientStore, trained: list[NewStates]) -> None:
 
 
 class GradientSum(NamedTuple):
+    """Of a block; for robust aggregation the clients' own gradients and weights, one row each."""
+
     gradient: Tensor
     weight: Tensor
 
@@ -204,11 +234,28 @@ def gradient_sum(plan: RoundPlan, block: Block, gradients: Tensor) -> GradientSu
     gradients = attacked_vectors(plan.attack, block.clients, gradients)
     finite = torch.isfinite(gradients).all(1)
     weights = weights_of(plan.weighting, block) * finite
+    if plan.aggregation.needs_all_uploads:
+        return GradientSum(torch.where(finite[:, None], gradients, 0.0), weights)
     return GradientSum(torch.tensordot(weights, torch.where(finite[:, None], gradients, 0.0), dims=1), weights.sum())
 
 
-def mean_gradient(sums: list[GradientSum]) -> Vector:
-    """The cohort's mean full-batch gradient, from the sums of the blocks in their order."""
+def like_gradient_sum(plan: RoundPlan, block: Block, x: Vector) -> GradientSum:
+    """Its structure."""
+    clients = (len(block.clients),) if plan.aggregation.needs_all_uploads else ()
+    return GradientSum(x.expand(*clients, -1), x.new_zeros(clients))
+
+
+def mean_gradient(plan: RoundPlan, sums: list[GradientSum]) -> Vector:
+    """The cohort's mean full-batch gradient, from the sums of the blocks in their order.
+
+    It is an upload like others, so another rule applies to it, too; not a number if too few clients have one.
+    """
+    if plan.aggregation.needs_all_uploads:
+        blocks = [UploadRows(*block) for block in sums]
+        rows = joined(blocks, torch.cat([block.weights for block in blocks]) > 0)
+        if len(rows.weights) == 0 or plan.aggregation.too_few(len(rows.weights)):
+            return torch.full_like(sums[0].gradient[0], torch.nan)
+        return plan.aggregation.of(rows, frozenset()).mean
     gradient, weight = sums[0]
     for block in sums[1:]:
         gradient, weight = gradient + block.gradient, weight + block.weight

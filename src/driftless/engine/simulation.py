@@ -22,6 +22,7 @@ from torch import nn
 from driftless.algorithm import Algorithm, Facts, Server, Vector
 from driftless.data.cohorts import Schedule
 from driftless.data.federation import Federation
+from driftless.engine.aggregation import Aggregation
 from driftless.engine.attacks import attack_on_uploads, attackers_among
 from driftless.engine.batches import examples_of
 from driftless.engine.block import BlockTrainer
@@ -84,6 +85,7 @@ class Simulation:
     """What the file of faults.trace says."""
     notices: tuple[str, ...] = ()
     """What a user should see before the run."""
+    aggregation: Aggregation = field(default_factory=Aggregation)
 
     @property
     def workload(self) -> Workload:
@@ -117,7 +119,8 @@ class Simulation:
     @cached_property
     def memory_needed(self) -> MemoryNeeded:
         keeps_models = self.inference == "clients"
-        return memory_needed(self.workload, self.cohort, self.rounds, self.engine, keeps_models)
+        all_uploads = self.aggregation.needs_all_uploads
+        return memory_needed(self.workload, self.cohort, self.rounds, self.engine, keeps_models, all_uploads)
 
     @cached_property
     def store(self) -> str:
@@ -174,18 +177,18 @@ def play(simulation: Simulation, state: State) -> Generator[Record]:
     plan = plan_of(simulation, simulation.workload)
     steps = simulation.evaluation.finetune_steps
     personal = plan_of(simulation, fine_tuning_work(simulation.workload, steps)) if steps else None
-    algorithm = copy.deepcopy(simulation.algorithm)
+    algorithm, too_few = copy.deepcopy(simulation.algorithm), ""
     with using_threads(decision.threads), executor_of(simulation, plan, state) as (executor, state):
         while state.lost < ROUNDS_LOST_BEFORE_STOP:
             if state.round >= simulation.rounds:
                 return
             with doing(f"computing round {state.round + 1}"):
-                record = next_round(simulation, plan, state, executor, personal)
+                record, too_few = next_round(simulation, plan, state, executor, personal)
             check_unchanged(simulation.algorithm, algorithm)
             state = record.state
             yield record
         norm_0, norm = float(simulation.model.initial.norm()), norms(state.server)["norm_x"]
-        raise lost_rounds(state.round, simulation.training, norm_0, norm)
+        raise lost_rounds(state.round, simulation.training, norm_0, norm, too_few)
 
 
 def follow_rounds(simulation: Simulation) -> None:
@@ -198,8 +201,9 @@ def follow_rounds(simulation: Simulation) -> None:
 def plan_of(simulation: Simulation, work: Workload) -> RoundPlan:
     decision = simulation.decision
     trainer = SingleTrainer(work) if decision.kind == "single" else BlockTrainer(work, simulation.engine.replay)
+    keep_models = simulation.inference == "clients"
     attack = attack_on_uploads(simulation.faults, simulation.federation.clients, simulation.seed)
-    return RoundPlan(trainer, simulation.weighting, decision.block_size, simulation.inference == "clients", attack)
+    return RoundPlan(trainer, simulation.weighting, decision.block_size, keep_models, simulation.aggregation, attack)
 
 
 @contextmanager
@@ -215,7 +219,8 @@ def executor_of(simulation: Simulation, plan: RoundPlan, state: State) -> Genera
 
 def next_round(
     simulation: Simulation, plan: RoundPlan, state: State, executor: Executor, personal: RoundPlan | None
-) -> Record:
+) -> tuple[Record, str]:
+    """Also why its clients were too few for the aggregation, if they were."""
     start, t = time.perf_counter(), state.round + 1
     federation, training = simulation.federation, simulation.training
     taking_part = simulation.selection.of_round(t)
@@ -251,10 +256,11 @@ def next_round(
     # What is not a finite number is left out, like what was not measured: JSON has no infinity.
     row = {name: value for name, value in row.items() if math.isfinite(value)}
     module = partial(simulation.module, state)
-    return Record(
+    record = Record(
         t, state.server.x, state.aggregate, state.server, row, tuple(cohort.tolist()), tuple(events), state, module,
         found.clients,
     )  # fmt: skip
+    return record, result.too_few
 
 
 def accepted(state: State, result: RoundResult, executor: Executor, t: int) -> State:
@@ -314,7 +320,8 @@ def events_of(t: int, result: RoundResult, cohort: np.ndarray) -> list[Event]:
     if not len(cohort):
         events.append(Event(t, "round without clients: server state kept as it was"))
     elif result.server is None:
-        events.append(Event(t, "round lost: no finite result, server state kept as it was"))
+        why = result.too_few or "no finite result"
+        events.append(Event(t, f"round lost: {why}, server state kept as it was"))
     return events
 
 

@@ -1,4 +1,7 @@
-"""What comes back from a block of clients: sums, never one client's numbers, and the means they add up to."""
+"""What comes back from a block of clients: sums, never one client's numbers, and the means they add up to.
+
+The exception is robust aggregation (aggregation.py), which needs the clients' uploads themselves.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,14 @@ UNWEIGHTED = frozenset({"steps", "examples"})
 """Metrics whose mean is the plain one whatever the weighting."""
 
 
+class UploadRows(NamedTuple):
+    """The uploads of a block's clients, one row each: only for robust aggregation."""
+
+    uploads: Upload
+    weights: Tensor
+    """[clients]."""
+
+
 class BlockSums(NamedTuple):
     """What the server receives of a block, or of several: sums over clients."""
 
@@ -41,6 +52,8 @@ class BlockSums(NamedTuple):
     """The number of updates that are not zero."""
     arrived: Tensor
     """[clients], bool: False for a client that is left out because its update is not finite."""
+    rows: tuple[UploadRows, ...] = ()
+    """Of each block if the aggregation needs all uploads; clients that are left out have rows of zeros."""
 
     @property
     def number(self) -> int:
@@ -72,11 +85,19 @@ def add(total: BlockSums | None, block: BlockSums) -> BlockSums:
     """The sums over more clients; blocks are added in their order, so the result does not depend on who sent them."""
     if total is None:
         return block
-    arrived = torch.cat([total.arrived, block.arrived])
+    arrived, rows = torch.cat([total.arrived, block.arrived]), total.rows + block.rows
     if not block.arrived.any() or not total.arrived.any():
-        return (block if block.arrived.any() else total)._replace(arrived=arrived)
-    uploads, metrics, directions, weight, moved = map_leaves(torch.add, total[:-1], block[:-1])
-    return BlockSums(uploads, metrics, directions, weight, moved, arrived)
+        return (block if block.arrived.any() else total)._replace(arrived=arrived, rows=rows)
+    uploads, metrics, directions, weight, moved = map_leaves(torch.add, total[:-2], block[:-2])
+    return BlockSums(uploads, metrics, directions, weight, moved, arrived, rows)
+
+
+def like_block(example: BlockSums, clients: int) -> BlockSums:
+    """The structure of the sums of a block of so many clients, given those of another block."""
+    return example._replace(
+        arrived=example.arrived.new_empty(clients),
+        rows=map_leaves(lambda leaf: leaf.new_empty(clients, *leaf.shape[1:]), example.rows),
+    )
 
 
 def means_of(total: BlockSums, uniform: frozenset[str]) -> tuple[Upload, ClientMetrics]:
@@ -89,12 +110,12 @@ def means_of(total: BlockSums, uniform: frozenset[str]) -> tuple[Upload, ClientM
     return mean(total.uploads, uniform), mean(total.metrics, UNWEIGHTED)
 
 
-def row_of(total: BlockSums, mean: Upload, metrics: ClientMetrics) -> dict[str, float]:
-    """Numbers about the cohort's updates, in O(cohort x parameters)."""
+def row_of(total: BlockSums, mean: Upload, metrics: ClientMetrics, aggregated: Upload) -> dict[str, float]:
+    """Numbers about the cohort's updates, in O(cohort x parameters); `aggregated`: what the server makes of them."""
     spread = metrics.squared_norm - mean.delta.square().sum()
     noise = 16 * torch.finfo(spread.dtype).eps * metrics.squared_norm  # what rounding leaves of equal updates
     spread = torch.where(spread > noise, spread, 0.0)
-    row = {"train_loss": metrics.loss, "norm_update": torch.linalg.vector_norm(mean.delta, dtype=torch.float64)}
+    row = {"train_loss": metrics.loss, "norm_update": torch.linalg.vector_norm(aggregated.delta, dtype=torch.float64)}
     if torch.isfinite(metrics.squared_norm):
         row["drift"] = spread.sqrt()
     if not torch.isnan(metrics.accuracy):
@@ -122,6 +143,14 @@ def summed(leaf: Tensor, weights: Tensor) -> Tensor:
 
 def is_uniform(name: str, uniform: frozenset[str]) -> bool:
     return not uniform.isdisjoint(name.split("."))
+
+
+def rows_of(block: Block, uploads: Upload, arrived: Tensor, weighting: str) -> UploadRows:
+    """`block` and `uploads` have only the clients that arrived; so that its size is known, the rows are of all."""
+    rows = UploadRows(uploads, weights_of(weighting, block))
+    if bool(arrived.all()):
+        return rows
+    return map_leaves(lambda leaf: leaf.new_zeros(len(arrived), *leaf.shape[1:]).index_put((arrived,), leaf), rows)
 
 
 def weights_of(weighting: str, block: Block) -> Tensor:

@@ -71,6 +71,8 @@ _METRICS = (
     Metric("drift", "drift: spread of the client updates", UPDATES),
     Metric("clip_level", "clipping level", UPDATES),
     Metric("clipped", "clipped share of the cohort", UPDATES),
+    Metric("norm_bound", "bound on the norm of an upload", UPDATES),
+    Metric("bounded", "share of uploads above the bound", UPDATES),
     Metric("lr", "local learning rate", COST),
     Metric("cohort", "clients in the cohort", COST),
     Metric("skipped", "clients left out", COST, better="low"),
