@@ -13,6 +13,7 @@ from driftless.engine.evaluation_settings import EvaluationSettings
 from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
+from driftless.privacy import DifferentialPrivacy
 
 MOST_RUNS = 100_000
 """Of a comparison or a search."""
@@ -72,6 +73,24 @@ class Server(Section, ServerSchedule, frozen=True):
     clipping_initial: float = AdaptiveClipping.initial
 
 
+class Privacy(Section, frozen=True):
+    """The fields of DifferentialPrivacy, which is around the algorithm if one of the first two is given."""
+
+    noise_multiplier: float | None = None
+    target_epsilon: float | None = None
+    delta: float | None = None
+    clip: float = DifferentialPrivacy.clip
+    clip_quantile: float | None = None
+    clip_lr: float = DifferentialPrivacy.clip_lr
+    clip_noise: float | None = None
+    accountant: str = DifferentialPrivacy.accountant
+    noise: str = DifferentialPrivacy.noise
+
+    @property
+    def is_on(self) -> bool:
+        return self.noise_multiplier is not None or self.target_epsilon is not None
+
+
 class Engine(Section, EngineSettings, frozen=True):
     """The fields of EngineSettings, the device and the precision."""
 
@@ -102,6 +121,7 @@ class Config(Section, frozen=True):
     local: Local = Local()
     evaluate: Evaluate = Evaluate()
     server: Server = Server()
+    privacy: Privacy = Privacy()
     engine: Engine = Engine()
     run: Run = Run()
 

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from driftless.algorithm import Algorithm, Facts, Server, Vector
-from driftless.data.cohorts import Schedule
+from driftless.data.cohorts import Schedule, sampling_of, typical_cohort
 from driftless.data.federation import Federation
 from driftless.engine.batches import examples_of
 from driftless.engine.block import BlockTrainer
@@ -37,7 +37,7 @@ from driftless.engine.minibatches import Workload
 from driftless.engine.module_state import check_unchanged
 from driftless.engine.personal import fine_tuning_work, with_personal
 from driftless.engine.ranks import all_ranks, current
-from driftless.engine.round import Executor, InProcess, RoundPlan, RoundResult, play_round
+from driftless.engine.round import Executor, InProcess, RoundPlan, RoundResult, play_empty_round, play_round
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import Decision, EngineSettings, decide
 from driftless.engine.single import SingleTrainer
@@ -84,7 +84,7 @@ class Simulation:
     @cached_property
     def decision(self) -> Decision:
         """How the rounds are computed, where the settings leave it open."""
-        return decide(self.engine, self.workload, self.cohort.clients(1, self.federation.clients, self.seed))
+        return decide(self.engine, self.workload, typical_cohort(self.cohort, self.federation.clients, self.seed))
 
     @property
     def resolved_engine(self) -> dict[str, Any]:
@@ -198,9 +198,15 @@ def next_round(
     start, t = time.perf_counter(), state.round + 1
     federation, training = simulation.federation, simulation.training
     cohort = simulation.cohort.clients(t, federation.clients, simulation.seed)
-    algorithm = simulation.schedule.apply(simulation.algorithm, t, len(cohort))
-    result = play_round(plan, algorithm, state.server, executor, cohort, t)
-    before, state = state, accepted(state, result, executor, t)
+    random = sampling_of(simulation.cohort) == "poisson"  # how many happened to be drawn must not set the server's step
+    size = simulation.cohort.size(t, federation.clients) if random else len(cohort)
+    algorithm = simulation.schedule.apply(simulation.algorithm, t, size)
+    if len(cohort):
+        result = play_round(plan, algorithm, state.server, executor, cohort, t)
+        before, state = state, accepted(state, result, executor, t)
+    else:
+        result = play_empty_round(plan, algorithm, state.server, t)
+        before, state = state, accepted(state, result, None, t)
 
     sizes = federation.sizes[cohort]
     row: dict[str, float] = {"round": t, "lr": training.lr_at(t), "cohort": len(cohort)}
@@ -227,11 +233,11 @@ def next_round(
     )  # fmt: skip
 
 
-def accepted(state: State, result: RoundResult, executor: Executor, t: int) -> State:
-    """The state after the round; a lost round changes nothing."""
+def accepted(state: State, result: RoundResult, executor: Executor | None, t: int) -> State:
+    """The state after the round; a lost round changes nothing. Without `executor`: no client was trained."""
     if result.server is None or result.aggregate is None:
         return replace(state, round=t, lost=state.lost + 1)
-    for clients, models in executor.accept():
+    for clients, models in executor.accept() if executor else ():
         assert state.models is not None
         state.models.put(clients, models)
     return replace(state, round=t, server=result.server, aggregate=result.aggregate, lost=0)
@@ -248,7 +254,7 @@ def evaluation_interval(
     """Every round; for a large model so seldom that evaluation takes at most about a tenth of the time of training."""
     if federation.test is None or model.size < LARGE_MODEL:
         return 1
-    clients = cohort.clients(1, federation.clients, seed)
+    clients = typical_cohort(cohort, federation.clients, seed)
     trained = 3 * examples_of(training, federation.sizes[clients]).sum()  # forward and backward
     often = [every for every in EVALUATION_INTERVALS if len(federation.test[1]) / every <= 0.1 * trained]
     return often[0] if often else EVALUATION_INTERVALS[-1]

@@ -71,6 +71,7 @@ _METRICS = (
     Metric("drift", "drift: spread of the client updates", UPDATES),
     Metric("clip_level", "clipping level", UPDATES),
     Metric("clipped", "clipped share of the cohort", UPDATES),
+    Metric("epsilon", "epsilon of differential privacy", COST, better="low"),
     Metric("lr", "local learning rate", COST),
     Metric("cohort", "clients in the cohort", COST),
     Metric("skipped", "clients left out", COST, better="low"),
