@@ -56,8 +56,8 @@ class Plan(NamedTuple):
     cohort: int | float
     """M, the clients of a round: the expected number if it is random, the largest if it differs between rounds."""
     sampling: str
-    """How a cohort is drawn: "fixed" (M clients, uniformly without replacement), "poisson" (each client by itself), each
-    round anew; "" for any other way."""
+    """How a cohort is drawn, each round anew: "fixed" (M clients, uniformly without replacement) or "poisson" (each
+    client by itself, with probability M/N); "" for any other way."""
     weighting: str
     """The one of this run."""
     steps: int | None

@@ -220,19 +220,11 @@ def prepare(
     flat = FlatModel(module, dtype, output, place)
     number = planned_size(schedule, federation.clients, rounds)
     steps = local.epochs if local.steps is None and local.batch_size is None else local.steps
-    algorithm = algorithm.for_run(
-        Plan(
-            rounds,
-            federation.clients,
-            number,
-            sampling_of(schedule),
-            weighting or algorithm.weighting,
-            steps,
-            inference,
-            seed,
-            flat.layers,
-        )  # fmt: skip
-    )
+    plan = Plan(
+        rounds, federation.clients, number, sampling_of(schedule), weighting or algorithm.weighting, steps, inference,
+        seed, flat.layers,
+    )  # fmt: skip
+    algorithm = algorithm.for_run(plan)
     notices += algorithm.notices()
     if flat.frozen_statistics:
         notices += (f"layers in eval mode keep their statistics: {', '.join(flat.frozen_statistics)}",)

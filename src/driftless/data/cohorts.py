@@ -284,7 +284,7 @@ def as_schedule(cohort: Cohort) -> Schedule:
 
 
 def parse(text: str) -> Schedule:
-    """A schedule from its text form on the command line: "10", "0.1", "cyclic:10", "doubling:10,50,200", "poisson:0.1"."""
+    """A schedule from its text form on the command line: see FORMS."""
     kind, separator, arguments = text.strip().partition(":")
     if not separator:
         return Constant(_number(text, kind))

@@ -120,8 +120,8 @@ class DifferentialPrivacy(Wrapper):
         super().__post_init__()
         if self.inner.full_gradient == "before":
             raise InputError(
-                f"DifferentialPrivacy cannot protect {type(self.inner).__name__}: its clients send full gradients in an "
-                "exchange of their own, before their uploads. Use mimelite or mimelitemom instead."
+                f"DifferentialPrivacy cannot protect {type(self.inner).__name__}: its clients send full gradients in "
+                "an exchange of their own, before their uploads. Use mimelite or mimelitemom instead."
             )
         if self.noise_multiplier is None and self.target_epsilon is None:
             raise InputError("DifferentialPrivacy needs noise_multiplier, such as 1.0, or target_epsilon; give one.")
@@ -157,7 +157,7 @@ class DifferentialPrivacy(Wrapper):
         z, target = self.noise_multiplier, self.target_epsilon
         if z is None:
             assert target is not None
-            z = noise_for(target, plan.rounds, Sampling.of(plan), delta, self.accountant)
+            z = noise_for(target, delta, plan.rounds, Sampling.of(plan), self.accountant)
         planned = replace(planned, noise_multiplier=z, delta=delta)
         if target is not None and planned.epsilon(plan.rounds) > target:
             raise InputError(
@@ -166,8 +166,8 @@ class DifferentialPrivacy(Wrapper):
             )
         if math.isinf(planned.split_noise):
             raise InputError(
-                f"clip_noise={self.clip_noise} of DifferentialPrivacy spends the whole noise multiplier of {z:g} on the "
-                f"clipping norm; set it to more than {z / 2:g}."
+                f"clip_noise={self.clip_noise} of DifferentialPrivacy spends the whole noise multiplier of {z:g} on "
+                f"the clipping norm; set it to more than {z / 2:g}."
             )
         return planned
 
@@ -205,9 +205,13 @@ class DifferentialPrivacy(Wrapper):
 
     def epsilon(self, t: int) -> float:
         """After round t of the planned run."""
-        plan = self.planned
-        assert self.noise_multiplier is not None and self.delta is not None
-        return epsilon(self.noise_multiplier, t, Sampling.of(plan), self.delta, self.accountant)
+        return epsilon(*self.z_and_delta(), t, Sampling.of(self.planned), self.accountant)
+
+    def z_and_delta(self) -> tuple[float, float]:
+        """As `for_run` has decided them."""
+        assert self.noise_multiplier is not None
+        assert self.delta is not None
+        return self.noise_multiplier, self.delta
 
     @property
     def count_noise(self) -> float:
@@ -315,8 +319,7 @@ class DifferentialPrivacy(Wrapper):
 
     def diagnostics(self, server: Server, mean: Upload):
         """Not those of the inner algorithm, which are of the mean without noise."""
-        plan, z = self.planned, self.noise_multiplier
-        assert z is not None and self.delta is not None
-        spent = epsilon_so_far(z, int(server.t), plan.rounds, Sampling.of(plan), self.delta, self.accountant)
+        plan = self.planned
+        spent = epsilon_so_far(*self.z_and_delta(), int(server.t), plan.rounds, Sampling.of(plan), self.accountant)
         found: dict[str, Any] = {"epsilon": torch.tensor(spent, dtype=torch.float64), "clip_level": server.clip}
         return found if self.clip_quantile is None else {**found, "clipped": 1 - server.unclipped}

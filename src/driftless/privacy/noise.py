@@ -1,9 +1,9 @@
 """Standard normal numbers: keyed, for simulations that can be repeated, or from the operating system, for deployment.
 
-Keyed noise protects nobody from those who know the seed: they can draw it again and subtract it. Secure noise cannot be
-drawn again. Both are floating-point numbers, whose gaps can tell what was added to them (Mironov, On Significance of the
-Least Significant Bits for Differential Privacy, CCS 2012); a secure number is half the sum of four, which makes that
-attack much harder (Holohan and Braghin, Secure Random Sampling in Differential Privacy, ESORICS 2021), not impossible.
+Keyed noise protects nobody from those who know the seed: they can draw it again and subtract it. Secure noise cannot
+be drawn again. Both are floating-point numbers, whose gaps can tell what was added to them (Mironov, On Significance of
+the Least Significant Bits for Differential Privacy, CCS 2012); a secure number is half the sum of four, which makes
+that attack much harder (Holohan, Braghin, Secure Random Sampling in Differential Privacy, ESORICS 2021), not impossible.
 """
 
 from __future__ import annotations
