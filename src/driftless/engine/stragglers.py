@@ -20,7 +20,7 @@ LONGEST = 1e100
 def round_time(sizes: np.ndarray, alpha: float, lambda_: float, seed: int, t: int) -> float:
     """The simulated time of round t for a cohort whose clients have these numbers of examples."""
     waiting = stream(seed, "stragglers", t).exponential(size=len(sizes))
-    return float((sizes * (alpha + lambda_ * waiting)).max())
+    return float((sizes * (alpha + lambda_ * waiting)).max(initial=0.0))
 
 
 @dataclass(frozen=True)

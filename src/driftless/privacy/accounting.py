@@ -84,6 +84,7 @@ def epsilon_so_far(
     return epsilon(noise_multiplier, delta, max(t, min(rounds, math.ceil(t / every) * every)), sampling, accountant)
 
 
+@lru_cache(maxsize=64)
 def noise_for(target_epsilon: float, delta: float, rounds: int, sampling: Sampling, accountant: str = "rdp") -> float:
     """The smallest noise multiplier, to 0.0001, whose epsilon is at most the target."""
     dp = library()

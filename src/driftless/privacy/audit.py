@@ -158,6 +158,8 @@ def p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: fl
 
     q = 1 / (1 + math.exp(-epsilon))
     chance = float(binom.sf(correct - 1, guesses, q))
-    fewer = np.cumsum(binom.pmf(np.arange(correct - 1, -1, -1), guesses, q))  # P[correct - i <= B < correct], i = 1, ...
+    fewer = np.cumsum(
+        binom.pmf(np.arange(correct - 1, -1, -1), guesses, q)
+    )  # P[correct - i <= B < correct], i = 1, ...
     steepest = float(np.max(fewer / np.arange(1, correct + 1), initial=0.0))
     return min(1.0, chance + 2 * canaries * delta * steepest)

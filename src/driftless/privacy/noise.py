@@ -3,7 +3,7 @@
 Keyed noise protects nobody from those who know the seed: they can draw it again and subtract it. Secure noise cannot
 be drawn again. Both are floating-point numbers, whose gaps can tell what was added to them (Mironov, On Significance of
 the Least Significant Bits for Differential Privacy, CCS 2012); a secure number is half the sum of four, which makes
-that attack much harder (Holohan, Braghin, Secure Random Sampling in Differential Privacy, ESORICS 2021), not impossible.
+the attack much harder (Holohan, Braghin, Secure Random Sampling in Differential Privacy, ESORICS 2021), not impossible.
 """
 
 from __future__ import annotations
@@ -33,9 +33,12 @@ def secure_normal(like: Tensor) -> Tensor:
 
 
 def normal_from_bytes(random: bytes) -> NDArray[np.float64]:
-    """One number from 8 bytes: the inverse of the distribution function at a uniform number of 53 bits."""
-    words = np.frombuffer(random, dtype="<u8") >> np.uint64(11)
-    uniform = (words.astype(np.float64) + 0.5) * 2.0**-53
+    """One number from 8 bytes: the inverse of the distribution function at the middle of one of 2^52 intervals.
+
+    A double holds these middles exactly; with a bit more the last one would be rounded to 1, whose inverse is infinite.
+    """
+    words = np.frombuffer(random, dtype="<u8") >> np.uint64(12)
+    uniform = (words.astype(np.float64) + 0.5) * 2.0**-52
     return torch.special.ndtri(torch.from_numpy(uniform)).numpy()
 
 
