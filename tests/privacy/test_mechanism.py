@@ -16,7 +16,7 @@ from driftless.algorithms import MFL, AdaBest, FedAvg, FedCM, Mime, MimeLite, Sc
 from driftless.data.cohorts import Poisson
 from driftless.engine.tree import named_leaves
 from driftless.errors import InputError
-from driftless.privacy import DifferentialPrivacy
+from driftless.privacy import DifferentialPrivacy, Sampling, epsilon
 from driftless.privacy.mechanism import Message, Server, Upload
 from driftless.random import stream
 from laws.entries import COHORTS, linear, local_training, regression
@@ -133,7 +133,7 @@ def test_every_field_of_the_mean_gets_noise_of_the_clipping_norm_over_the_planne
 
 def test_secure_noise_is_of_the_same_size_and_never_the_same_twice():
     plan = PLAN._replace(layers=(slice(0, 20_000),))
-    dp = DifferentialPrivacy(FedAvg(), 2.0, 0.5, noise="secure").for_run(plan)
+    dp = DifferentialPrivacy(FedAvg(), 2.0, 0.5, noise_source="secure").for_run(plan)
     x = torch.zeros(20_000)
     server = dp.init_server(x, Facts(plan.layers, 100))
     one, two = (dp.update(server, Upload(Delta(x), ()), facts()).x for _ in range(2))
@@ -284,7 +284,10 @@ class Whole(FedAvg):
         (lambda: DifferentialPrivacy(FedAvg(), 1.0, 0.0), "clip of DifferentialPrivacy must be"),
         (lambda: DifferentialPrivacy(FedAvg(), 1.0, delta=1.0), "delta of DifferentialPrivacy must be"),
         (lambda: DifferentialPrivacy(FedAvg(), 1.0, accountant="gdp"), "accountant of DifferentialPrivacy must be one"),
-        (lambda: DifferentialPrivacy(FedAvg(), 1.0, noise="none"), "noise of DifferentialPrivacy must be one of"),
+        (
+            lambda: DifferentialPrivacy(FedAvg(), 1.0, noise_source="none"),
+            "noise_source of DifferentialPrivacy must be one of",
+        ),
         (
             lambda: AdaptiveClipping(DifferentialPrivacy(FedAvg(), 1.0)),
             r"DifferentialPrivacy\(AdaptiveClipping\(\.\.\.\)\)",
@@ -311,12 +314,21 @@ def test_what_cannot_be_protected_is_an_error(make, message):
 
 def test_the_guarantee_is_said_before_the_run():
     for sampling, relation in [("poisson", "added or removed"), ("fixed", "replaced"), ("", "no amplification")]:
-        dp = DifferentialPrivacy(Scaffold(), 2.0, 0.5).for_run(PLAN._replace(sampling=sampling))
+        dp = DifferentialPrivacy(MimeLite(), 2.0, 0.5).for_run(PLAN._replace(sampling=sampling))
         (said,) = dp.notices()
         assert f"epsilon {dp.epsilon(10):.4g} at delta 0.0063 after 10 rounds" in said
         assert relation in said
-        assert "clip 0.5 of delta and delta_c" in said
+        assert "clip 0.5 of delta and gradient" in said
     assert "none, because there is no noise" in private(FedAvg()).for_run(PLAN).notices()[0]
+
+
+def test_with_states_of_clients_only_poisson_cohorts_amplify():
+    """A state tells in which rounds its client took part, and in cohorts of a fixed size that is about others, too."""
+    for inner, kinds in ((FedAvg(), ("poisson", "fixed", "")), (Scaffold(), ("poisson", "", ""))):
+        plans = [PLAN._replace(sampling=sampling) for sampling in ("poisson", "fixed", "")]
+        assert tuple(DifferentialPrivacy(inner, 2.0).for_run(plan).sampling.kind for plan in plans) == kinds
+    every = [DifferentialPrivacy(Scaffold(), 2.0).for_run(PLAN._replace(sampling=kind)) for kind in ("fixed", "")]
+    assert every[0].epsilon(10) == every[1].epsilon(10) == epsilon(2.0, 100**-1.1, 10, Sampling("", 100, 10))
 
 
 def test_the_state_of_the_server_has_the_fields_that_the_engine_needs():

@@ -84,7 +84,7 @@ class Privacy(Section, frozen=True):
     clip_lr: float = DifferentialPrivacy.clip_lr
     clip_noise: float | None = None
     accountant: str = DifferentialPrivacy.accountant
-    noise: str = DifferentialPrivacy.noise
+    noise_source: str = DifferentialPrivacy.noise_source
 
     @property
     def is_on(self) -> bool:

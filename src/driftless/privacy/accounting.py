@@ -7,6 +7,8 @@ norm S. Which pairs of federations epsilon compares depends on how cohorts are d
     fixed     one client replaced by another, N is public: the sum changes by at most 2 S. dp-accounting wants the noise
               relative to that change (RdpAccountant, sampling without replacement), hence z/2
     other     one client's uploads replaced by zeros: the sum changes by at most S in every round, without amplification
+
+Amplification needs that a cohort is drawn independently of all that clients remember: see DifferentialPrivacy.sampling.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from driftless.algorithm import Plan
 from driftless.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,8 +34,8 @@ FIXED_ORDERS = tuple(range(2, 65))
 """Renyi orders for sampling without replacement: between whole orders the bound is an interpolation, which costs more
 than it gains."""
 PLD_INTERVAL = 1e-3
-"""Of the discretised privacy loss: ten times coarser than the default of dp-accounting, and ten times faster; epsilon is
-larger by less than 0.001."""
+"""Of the discretised privacy loss: ten times coarser than the default of dp-accounting, and ten times faster; epsilon
+is larger by less than 0.001."""
 PLD_POINTS = 50
 """Rounds of a run at which the PLD accountant is asked; a composition takes about a tenth of a second."""
 LEAST_NOISE = 0.05
@@ -52,10 +54,6 @@ class Sampling:
     clients: int
     cohort: float
     """The fixed or expected number of clients of a round."""
-
-    @classmethod
-    def of(cls, plan: Plan) -> Sampling:
-        return cls(plan.sampling, plan.clients, plan.cohort)
 
 
 def default_delta(clients: int) -> float:
@@ -156,15 +154,14 @@ def pld_epsilon(noise_multiplier: float, delta: float, rounds: int, sampling: Sa
 
 def library() -> ModuleType:
     try:
-        import dp_accounting
-        import dp_accounting.pld
-        import dp_accounting.rdp
+        for part in ("pld", "rdp"):
+            import_module(f"dp_accounting.{part}")
+        return import_module("dp_accounting")
     except ImportError:
         raise InputError(
             "epsilon is computed by the package dp-accounting, which is not installed; "
             "install it with: pip install driftless[privacy]"
         ) from None
-    return dp_accounting
 
 
 @contextmanager

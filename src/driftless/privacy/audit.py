@@ -2,13 +2,13 @@
 
 Steinke, Nasr, Jagielski. Privacy Auditing with One (1) Training Run. NeurIPS 2023, arXiv:2305.08846. Each of k canary
 clients is in the federation with probability 1/2. After the run every canary gets a score, and for the highest and the
-lowest scores it is guessed that the client was in or out. If training is (epsilon, delta)-private with respect to adding
-or removing a client, the number of correct guesses is hardly more than binomial with probability
+lowest scores it is guessed that the client was in or out. If training is (epsilon, delta)-private with respect to
+adding or removing a client, the number of correct guesses is hardly more than binomial with probability
 e^epsilon/(1 + e^epsilon) each (Theorem 5.2); so many correct guesses refute a small epsilon.
 
 A canary has one example with an input of its own, a feature that is 0 for everybody else: its update moves parameters
-that no other client touches. Its score is how far they went in the direction of its label. The run itself is an ordinary
-`simulate`, and the attack sees only the final model.
+that no other client touches. Its score is how far they went in the direction of its label. The run itself is an
+ordinary `simulate`, and the attack sees only the final model.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from driftless.algorithms import FedAvg
 from driftless.data.cohorts import Poisson
 from driftless.data.federation import Federation
 from driftless.engine.local import LocalTraining
-from driftless.errors import check_range, check_whole
+from driftless.errors import InputError, check_range, check_whole
 from driftless.privacy.mechanism import DifferentialPrivacy
 from driftless.random import stream
 from driftless.simulate import simulate
@@ -81,11 +81,16 @@ def audit(
     check_whole("canaries of an audit", canaries, 2)
     check_whole("guesses of an audit", guesses, 1, most=canaries)
     check_range("confidence of an audit", confidence, 0, 1, low_open=True, high_open=True)
+    classes = federation.classes
+    if classes is None:
+        raise InputError(
+            "an audit trains a classifier, and the federation has numbers as targets; give one with labels."
+        )
     included = stream(seed, "canaries").random(canaries) < 0.5
-    labels = np.arange(canaries) % federation.classes
+    labels = np.arange(canaries) % classes
     everybody = with_canaries(federation, labels, included)
     width = everybody.input_shape[0]
-    model = nn.Linear(width, federation.classes)
+    model = nn.Linear(width, classes)
     nn.init.zeros_(model.weight)
     nn.init.zeros_(model.bias)
     privacy = DifferentialPrivacy(FedAvg(), noise_multiplier, clip, delta=delta)
@@ -93,7 +98,7 @@ def audit(
         privacy, everybody, model, rounds=rounds, cohort=Poisson(probability), seed=seed, evaluate_every=rounds,
         local=LocalTraining(lr=lr, steps=1, batch_size=None),
     )  # fmt: skip
-    weight = result.x[: width * federation.classes].view(federation.classes, width)
+    weight = result.x[: width * classes].view(classes, width)
     scores = scores_of(weight[:, width - canaries :], labels)
     correct = correct_guesses(scores, included, guesses)
     claimed = result.history.last("epsilon")

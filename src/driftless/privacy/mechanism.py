@@ -106,7 +106,7 @@ class DifferentialPrivacy(Wrapper):
     clip_noise: float | None = None
     """s_b: standard deviation of the noise in the number of unclipped uploads; None: m/20, at least z."""
     accountant: str = "rdp"
-    noise: str = "keyed"
+    noise_source: str = "keyed"
     """ "keyed" by the run's seed, for simulation; "secure", from the operating system, for deployment."""
     plan: Plan | None = field(default=None, repr=False)
     """The run; filled in by `for_run`."""
@@ -134,7 +134,7 @@ class DifferentialPrivacy(Wrapper):
         if self.clip_quantile is not None:
             fraction(self, "clip_quantile")
         choice(self, "accountant", *ACCOUNTANTS)
-        choice(self, "noise", *SOURCES)
+        choice(self, "noise_source", *SOURCES)
 
     # Before the run
 
@@ -151,13 +151,13 @@ class DifferentialPrivacy(Wrapper):
             )
         planned = replace(self, inner=self.inner.for_run(plan), plan=plan)
         planned.check_inner()
-        check_supported(Sampling.of(plan), self.accountant)
+        check_supported(planned.sampling, self.accountant)
         delta = default_delta(plan.clients) if self.delta is None else self.delta
         check_range("delta of DifferentialPrivacy", delta, 0, 1, low_open=True, high_open=True)
         z, target = self.noise_multiplier, self.target_epsilon
         if z is None:
             assert target is not None
-            z = noise_for(target, delta, plan.rounds, Sampling.of(plan), self.accountant)
+            z = noise_for(target, delta, plan.rounds, planned.sampling, self.accountant)
         planned = replace(planned, noise_multiplier=z, delta=delta)
         if target is not None and planned.epsilon(plan.rounds) > target:
             raise InputError(
@@ -203,9 +203,21 @@ class DifferentialPrivacy(Wrapper):
             )
         return self.plan
 
+    @property
+    def sampling(self) -> Sampling:
+        """How cohorts are drawn, as far as it may be counted on.
+
+        A state tells in which rounds its client took part. In cohorts of a fixed size that depends on who else did, so
+        that a cohort is not independent of what clients remember: then sampling does not count.
+        """
+        plan = self.planned
+        remembers = bool(leaves(self.inner.init_client(torch.zeros(plan.layers[-1].stop))))
+        kind = "" if plan.sampling == "fixed" and remembers else plan.sampling
+        return Sampling(kind, plan.clients, plan.cohort)
+
     def epsilon(self, t: int) -> float:
         """After round t of the planned run."""
-        return epsilon(*self.z_and_delta(), t, Sampling.of(self.planned), self.accountant)
+        return epsilon(*self.z_and_delta(), t, self.sampling, self.accountant)
 
     def z_and_delta(self) -> tuple[float, float]:
         """As `for_run` has decided them."""
@@ -237,11 +249,11 @@ class DifferentialPrivacy(Wrapper):
         """The privacy of the planned run in one sentence."""
         plan, z = self.planned, self.noise_multiplier
         norm = f"clip {self.clip:g}" if self.clip_quantile is None else f"clip at the {self.clip_quantile:g} quantile"
-        means = f"noise multiplier {z:.5g} ({self.noise}), {norm} of {' and '.join(self.private_fields())}"
+        means = f"noise multiplier {z:.5g} ({self.noise_source}), {norm} of {' and '.join(self.private_fields())}"
         if not z:
             return f"differential privacy: none, because there is no noise; {means}"
         bound = f"epsilon {self.epsilon(plan.rounds):.4g} at delta {self.delta:.2g} after {plan.rounds} rounds"
-        return f"differential privacy: {bound} ({NEIGHBOURS[plan.sampling]}; {self.accountant}); {means}"
+        return f"differential privacy: {bound} ({NEIGHBOURS[self.sampling.kind]}; {self.accountant}); {means}"
 
     # The run
 
@@ -297,7 +309,7 @@ class DifferentialPrivacy(Wrapper):
         ]
 
     def normal(self, like: Tensor, r: Round, index: int) -> Tensor:
-        if self.noise == "secure":
+        if self.noise_source == "secure":
             return secure_normal(like)
         return keyed_normal(like, self.planned.seed, int(r.t), index)
 
@@ -310,7 +322,7 @@ class DifferentialPrivacy(Wrapper):
         return not self.inner.public.isdisjoint(name.split("."))
 
     def of_client(self, r: Round) -> Round:
-        return r._replace(cohort=self.planned.cohort, examples=torch.ones_like(r.examples))  # pyright: ignore
+        return r._replace(cohort=self.planned.cohort, examples=torch.ones_like(r.examples))
 
     def of_server(self, r: Round) -> Round:
         known = self.of_client(r)
@@ -320,6 +332,6 @@ class DifferentialPrivacy(Wrapper):
     def diagnostics(self, server: Server, mean: Upload):
         """Not those of the inner algorithm, which are of the mean without noise."""
         plan = self.planned
-        spent = epsilon_so_far(*self.z_and_delta(), int(server.t), plan.rounds, Sampling.of(plan), self.accountant)
+        spent = epsilon_so_far(*self.z_and_delta(), int(server.t), plan.rounds, self.sampling, self.accountant)
         found: dict[str, Any] = {"epsilon": torch.tensor(spent, dtype=torch.float64), "clip_level": server.clip}
         return found if self.clip_quantile is None else {**found, "clipped": 1 - server.unclipped}
