@@ -121,9 +121,9 @@ def test_epsilon_is_infinite_without_noise_and_zero_without_rounds():
 
 def test_epsilon_grows_with_the_rounds_and_ends_at_that_of_the_run():
     for accountant in ("rdp", "pld"):
-        rows = [epsilon_so_far(2.0, 1e-3, t, 10 * PLD_POINTS, poisson(0.1), accountant) for t in (1, 5, 10, 495, 500)]
+        rows = [epsilon_so_far(2.0, 1e-3, t, 10 * PLD_POINTS, poisson(0.1), accountant) for t in (1, 5, 10, 195, 200)]
         assert rows == sorted(rows)
-        assert rows[-1] == epsilon(2.0, 1e-3, 500, poisson(0.1), accountant)
+        assert rows[-1] == epsilon(2.0, 1e-3, 200, poisson(0.1), accountant)
         assert all(
             row >= epsilon(2.0, 1e-3, t, poisson(0.1), accountant) for row, t in zip(rows, (1, 5, 10), strict=False)
         )

@@ -36,7 +36,7 @@ than it gains."""
 PLD_INTERVAL = 1e-3
 """Of the discretised privacy loss: ten times coarser than the default of dp-accounting, and ten times faster; epsilon
 is larger by less than 0.001."""
-PLD_POINTS = 50
+PLD_POINTS = 20
 """Rounds of a run at which the PLD accountant is asked; a composition takes about a tenth of a second."""
 LEAST_NOISE = 0.05
 NEIGHBOURS = {

@@ -97,9 +97,12 @@ def own_columns(summary: Summary) -> list[Column]:
 def epsilon_column(summary: Summary) -> Column:
     curves = {curve.label: curve for curve in summary.curves}
     explanation = "Of differential privacy, after the last round; without a number: no guarantee."
-    return Column(
-        "epsilon", "epsilon", explanation, lambda row: number(final(counted(curves[row.label]), "epsilon"), 3), "low"
-    )
+
+    def cell(row: Row) -> Cell:
+        value = final(counted(curves[row.label]), "epsilon")
+        return Cell(NOTHING) if value is None else Cell(f"{value.mean:.4g}", value.mean)
+
+    return Column("epsilon", "epsilon", explanation, cell, "low")
 
 
 def paired_columns(summary: Summary) -> list[Column]:
