@@ -23,6 +23,7 @@ ORDER = [
     {"final_values"},
     {"result"},
     {"simulate"},
+    {"privacy"},
     {"config"},
     {"runs"},
     {"compare", "tune", "cost"},

@@ -1,7 +1,7 @@
 """driftless: every federated optimisation algorithm of five papers under one interface, in one exact simulator."""
 
 from driftless import starting as starting  # before torch is imported: it shows that a command has begun
-from driftless.algorithm import Algorithm, Delta, Facts, Model, Round, Step
+from driftless.algorithm import Algorithm, Delta, Facts, Model, Plan, Round, Step
 from driftless.algorithms import ALGORITHMS, AdaptiveClipping
 from driftless.data import Examples, load
 from driftless.data.federation import Federation
@@ -16,6 +16,7 @@ from driftless.errors import Diverged, InputError
 
 # It imports the packages compare, report and tune, so that the functions of these names come after them as attributes.
 from driftless.experiments import Best, ComparisonResult, compare, load_run, report, run, tune
+from driftless.privacy import DifferentialPrivacy
 from driftless.result import Result
 from driftless.runs.directory import StoredRun
 from driftless.simulate import simulate
@@ -30,6 +31,7 @@ __all__ = [
     "Best",
     "ComparisonResult",
     "Delta",
+    "DifferentialPrivacy",
     "Diverged",
     "EngineSettings",
     "EvaluationSettings",
@@ -42,6 +44,7 @@ __all__ = [
     "InputError",
     "LocalTraining",
     "Model",
+    "Plan",
     "Record",
     "Result",
     "Round",

@@ -47,6 +47,29 @@ class Facts(NamedTuple):
     """N."""
 
 
+class Plan(NamedTuple):
+    """A run as it is planned, for an algorithm that depends on it: see `Algorithm.for_run`."""
+
+    rounds: int
+    clients: int
+    """N."""
+    cohort: int | float
+    """M, the clients of a round: the expected number if it is random, the largest if it differs between rounds."""
+    sampling: str
+    """How a cohort is drawn, each round anew: "fixed" (M clients, uniformly without replacement) or "poisson" (each
+    client by itself, with probability M/N); "" for any other way."""
+    weighting: str
+    """The one of this run."""
+    steps: int | None
+    """K, if it is the same for all clients."""
+    inference: str | None
+    """Which model is evaluated; None: the algorithm's own choice."""
+    aggregation: str
+    """How uploads become one: "mean", or a rule of `server.aggregation`."""
+    seed: int
+    layers: tuple[slice, ...]
+
+
 class Step(NamedTuple):
     """One local step of one client."""
 
@@ -116,8 +139,21 @@ class Algorithm(ABC):
     full_gradient: ClassVar[str] = ""
     """Ask for full-batch gradients at x: "after" fills `r.gradient` for `upload`; "before" also fills
     `r.cohort_gradient`, at the price of one more exchange before the local steps."""
+    public: ClassVar[frozenset[str]] = frozenset()
+    """Upload fields that depend on the facts of the round, `r`, and not on the client's training. Where uploads are
+    protected (driftless.privacy) the server fills them in by itself."""
+    needs_clients: ClassVar[bool] = True
+    """Whether a round without any client changes nothing. False: `update` gets zeros as means, and r.cohort = 0."""
     local_must_be: ClassVar[Mapping[str, object]] = {}
     """Values of the local training that the algorithm is defined for; a run that contradicts them is an error."""
+
+    def for_run(self, plan: Plan) -> Self:
+        """The algorithm with what it takes from the plan of a run; raises InputError if it does not fit."""
+        return self
+
+    def notices(self) -> tuple[str, ...]:
+        """Sentences that a user should see before the run."""
+        return ()
 
     def init_server(self, x: Vector, facts: Facts) -> Server:
         return Model(x)

@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from driftless import models
-from driftless.algorithm import Algorithm, base_server_lr
+from driftless.algorithm import Algorithm, Plan, base_server_lr
 from driftless.algorithms import ALGORITHMS
-from driftless.data.cohorts import Cohort, as_schedule, known_sizes
+from driftless.data.cohorts import Cohort, as_schedule, known_sizes, planned_size, sampling_of
 from driftless.data.constructors import advice
 from driftless.data.federation import Federation
 from driftless.engine import channels_last
@@ -235,6 +235,14 @@ def prepare(
         remedy = "give one such as lambda o: o.logits"
         check_type("output", output, Callable, "a function of what the model returns", remedy)
     flat = FlatModel(module, dtype, output, place)
+    number = planned_size(schedule, federation.clients, rounds)
+    steps = local.epochs if local.steps is None and local.batch_size is None else local.steps
+    plan = Plan(
+        rounds, federation.clients, number, sampling_of(schedule), weighting or algorithm.weighting, steps, inference,
+        aggregation.rule, seed, flat.layers,
+    )  # fmt: skip
+    algorithm = algorithm.for_run(plan)
+    notices += algorithm.notices()
     if flat.frozen_statistics:
         notices += (f"layers in eval mode keep their statistics: {', '.join(flat.frozen_statistics)}",)
     if number := flat.dropouts_in_eval:

@@ -10,7 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from driftless import EngineSettings, Federation, simulate
-from driftless.data.cohorts import Constant, Cyclic, Doubling, Explicit, Schedule, as_schedule, parse
+from driftless.data.cohorts import (
+    Constant,
+    Cyclic,
+    Doubling,
+    Explicit,
+    Poisson,
+    Schedule,
+    as_schedule,
+    parse,
+    planned_size,
+    sampling_of,
+    typical_cohort,
+)
 from driftless.errors import InputError
 
 SCHEDULES = [Constant(10), Constant(0.25), Doubling(3, 2, 20), Cyclic(7), Cyclic(0.3)]
@@ -136,6 +148,8 @@ def test_doubling_must_be_able_to_grow():
         ("cyclic:10", Cyclic(10)),
         ("cyclic:0.2", Cyclic(0.2)),
         ("doubling:10,50,200", Doubling(10, 50, 200)),
+        ("poisson:0.1", Poisson(0.1)),
+        ("poisson:1", Poisson(1.0)),
     ],
 )
 def test_the_text_form_of_a_schedule(text, schedule):
@@ -154,6 +168,9 @@ def test_the_text_form_of_a_schedule(text, schedule):
         ("doubling:10", "has 1 numbers; allowed forms"),
         ("doubling:10,5.5,20", "every of a doubling cohort must be a whole number"),
         ("cyclic:1,2", "has 2 numbers"),
+        ("poisson:0.1,2", "has 2 numbers"),
+        ("poisson:2", r"probability of a poisson cohort must be a number in \(0, 1\], got 2"),
+        ("poisson:0", "probability of a poisson cohort"),
         ("cyclical:10", "unknown cohort schedule 'cyclical'; did you mean 'cyclic'"),
     ],
 )
@@ -213,6 +230,67 @@ def test_a_run_takes_its_cohorts_from_a_function(workers):
         engine=EngineSettings("single", workers=workers),
     )  # fmt: skip
     assert chosen.history["cohort"] == [2, 3, 1, 2]
+
+
+def test_a_poisson_cohort_takes_each_client_by_itself():
+    """Over 20,000 rounds: sizes are binomial, and any two clients meet as often as independent ones."""
+    clients, q, rounds = 6, 0.3, 20_000
+    taken = np.zeros((rounds, clients))
+    for t in range(rounds):
+        taken[t, Poisson(q).clients(t + 1, clients, seed=5)] = 1
+    four_sigma = 4 / np.sqrt(rounds)
+    assert np.abs(taken.mean(0) - q).max() < four_sigma * np.sqrt(q * (1 - q))
+    pairs = (taken.T @ taken / rounds)[np.triu_indices(clients, 1)]
+    assert np.abs(pairs - q**2).max() < four_sigma * np.sqrt(q**2 * (1 - q**2))
+    assert abs((taken.sum(1) == 0).mean() - (1 - q) ** clients) < four_sigma
+    assert abs(taken.sum(1).var() - clients * q * (1 - q)) < 0.05
+
+
+def test_a_poisson_cohort_depends_on_seed_and_round_only():
+    one = [Poisson(0.2).clients(t, 50, 3).tolist() for t in range(1, 9)]
+    assert one == [Poisson(0.2).clients(t, 50, 3).tolist() for t in range(1, 9)]
+    assert len(set(map(tuple, one))) == 8
+    assert Poisson(1.0).clients(1, 5, 0).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "sampling", "size"),
+    [
+        (Constant(10), "fixed", 10),
+        (Poisson(0.13), "poisson", 13),
+        (Cyclic(30), "", 30),
+        (Doubling(10, 5, 60), "", 20),
+        (Explicit([[0]] * 4 + [[1, 2, 3]] * 6), "", 3),
+        (as_schedule(lambda t, clients, rng: [1, 2]), "", 2),
+    ],
+)
+def test_what_is_planned_is_the_expected_or_the_largest_cohort(schedule, sampling, size):
+    assert sampling_of(schedule) == sampling
+    assert planned_size(schedule, 100, 10) == pytest.approx(size)
+
+
+def test_an_example_of_a_cohort_is_never_empty():
+    assert len(typical_cohort(Poisson(0.02), 10, 0)) > 0
+    assert typical_cohort(Poisson(1e-9), 10, 0).tolist() == [0]
+    assert (typical_cohort(Constant(4), 10, 0) == Constant(4).clients(1, 10, 0)).all()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_round_without_clients_changes_nothing(workers):
+    federation = Federation.from_clients([(torch.ones(2, 1) * i, torch.ones(2)) for i in range(6)])
+    records = []
+    result = simulate(
+        "scaffold", federation, "linear", rounds=12, cohort=Poisson(0.1), seed=1, on_round=records.append,
+        engine=EngineSettings("single", workers=workers),
+    )  # fmt: skip
+    empty = [i for i, record in enumerate(records) if not record.cohort]
+    assert len(empty) > 3
+    assert len(empty) < 12
+    for i in empty[1:]:
+        assert torch.equal(records[i].x, records[i - 1].x)
+        assert records[i].metrics["bytes_up"] == 0
+    assert len(result.state.clients) == len({client for record in records for client in record.cohort})
+    assert not result.events
 
 
 @pytest.mark.parametrize("schedule", [Constant(10), Cyclic(10), Doubling(10, 5, 100)], ids=repr)

@@ -74,6 +74,7 @@ class AdaBest(Algorithm):
     citation = "Varno et al., ECCV 2022, arXiv:2204.13170"
     weighting = "uniform"
     uniform = frozenset({"examples"})
+    public = frozenset({"examples"})
 
     def __post_init__(self):
         not_negative(self, "mu")

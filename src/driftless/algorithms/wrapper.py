@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any
+from typing import Any, ClassVar
 
 from driftless.algorithm import Algorithm
 from driftless.errors import InputError
@@ -24,8 +24,13 @@ class Wrapper(Algorithm):
 
     inner: Algorithm
 
+    outermost: ClassVar[bool] = False
+    """Whether no other wrapper may be around it."""
+
     weighting = of_inner("weighting")
     uniform = of_inner("uniform")
+    public = of_inner("public")
+    needs_clients = of_inner("needs_clients")
     anchor_gradient = of_inner("anchor_gradient")
     full_gradient = of_inner("full_gradient")
     local_must_be = of_inner("local_must_be")
@@ -35,6 +40,17 @@ class Wrapper(Algorithm):
         if not isinstance(self.inner, Algorithm):
             wrapper = type(self).__name__
             raise InputError(f"inner of {wrapper} must be an algorithm such as FedAvg(), got {self.inner!r}.")
+        if getattr(self.inner, "outermost", False):
+            wrapper, inner = type(self).__name__, type(self.inner).__name__
+            raise InputError(
+                f"{wrapper} cannot be around {inner}, which must be the outermost: {inner}({wrapper}(...))."
+            )
+
+    def for_run(self, plan):
+        return replace(self, inner=self.inner.for_run(plan))
+
+    def notices(self):
+        return self.inner.notices()
 
     def init_client(self, x):
         return self.inner.init_client(x)

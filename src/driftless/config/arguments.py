@@ -14,6 +14,7 @@ from driftless.algorithms import ALGORITHMS, AdaptiveClipping
 from driftless.config.build import DTYPES
 from driftless.config.options import Values
 from driftless.config.resolution import Resolved, combine
+from driftless.config.sections import Privacy
 from driftless.config.user_code import PYTHON, using
 from driftless.data.cohorts import Cohort
 from driftless.engine.aggregation import Aggregation, as_aggregation
@@ -26,6 +27,7 @@ from driftless.engine.metrics import Given, Metric, as_metrics
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
 from driftless.errors import InputError, check_choice, unknown
+from driftless.privacy import DifferentialPrivacy
 from driftless.simulate import as_algorithm, as_engine, as_evaluation, check_types
 
 SOURCE = "Python"
@@ -146,6 +148,9 @@ def described(
 
 
 def describe_algorithm(result: Described, algorithm: Algorithm, arguments: Mapping[str, Any], label: str) -> None:
+    if type(algorithm) is DifferentialPrivacy:
+        result.values |= {f"privacy.{name}": getattr(algorithm, name) for name in Privacy.model_fields}
+        algorithm = algorithm.inner
     if type(algorithm) is AdaptiveClipping:
         result.values["server.clipping"] = "adaptive"
         for field in fields(AdaptiveClipping):

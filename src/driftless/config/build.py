@@ -12,7 +12,7 @@ from torch import nn
 
 from driftless.algorithm import Algorithm
 from driftless.algorithms import AdaptiveClipping
-from driftless.config.sections import Config, Section
+from driftless.config.sections import Config, Privacy, Section
 from driftless.config.user_code import is_own, made_by, make_algorithm, own_object, parameters_of
 from driftless.data import load
 from driftless.data.cohorts import Cohort, parse
@@ -32,6 +32,7 @@ from driftless.engine.settings import EngineSettings
 from driftless.engine.simulation import Simulation
 from driftless.engine.stragglers import Stragglers
 from driftless.errors import InputError, check_choice, check_whole, short_repr, unknown
+from driftless.privacy import DifferentialPrivacy
 from driftless.random import torch_stream
 from driftless.simulate import prepare
 
@@ -107,7 +108,21 @@ def check_stopping(config: Config, simulation: Simulation) -> None:
 
 
 def algorithm_of(config: Config) -> Algorithm:
-    algorithm, server = make_algorithm(config.algorithm.name, config.algorithm.model_extra or {}), config.server
+    algorithm = make_algorithm(config.algorithm.name, config.algorithm.model_extra or {})
+    algorithm, privacy = clipped(algorithm, config), config.privacy
+    if privacy.is_on:
+        return DifferentialPrivacy(algorithm, **privacy.model_dump())
+    for name, value in privacy:
+        if value != getattr(Privacy(), name):
+            raise InputError(
+                f"privacy.{name}={value} has no effect without noise; set privacy.target_epsilon, such as 8, or "
+                "privacy.noise_multiplier."
+            )
+    return algorithm
+
+
+def clipped(algorithm: Algorithm, config: Config) -> Algorithm:
+    server = config.server
     check_choice("server.clipping", server.clipping, ("none", "adaptive"))
     if server.clipping == "none":
         return algorithm

@@ -14,6 +14,7 @@ from driftless.data.partition import PARTITIONS
 from driftless.engine.faults import DEFAULT_SCALE, Faults
 from driftless.engine.local import LocalTraining
 from driftless.engine.simulation import Simulation
+from driftless.privacy import DifferentialPrivacy
 
 Description = dict[str, str]
 """A text for each topic."""
@@ -36,15 +37,22 @@ def describe(config: Config, simulation: Simulation) -> Description:
         "data": f"{data}: {clients_text(simulation)}{partition_text(config)}",
         "model": f"{model}, {simulation.model.size:,} parameters",
         "weighting": weighting_text(simulation),
+        "privacy": privacy_text(simulation),
         "memory": needed.text(simulation.store) + needed.checkpoints_text(),
     }
 
 
+def privacy_text(simulation: Simulation) -> str:
+    """The guarantee at the end of the planned rounds; empty without one."""
+    algorithm = simulation.algorithm
+    return algorithm.guarantee() if isinstance(algorithm, DifferentialPrivacy) else ""
+
+
 def lines(description: Description) -> list[str]:
     """Of one run: what is done, with which data and model, and what it needs."""
-    first, last = ("algorithm", "rounds", "cohort", "faults", "local"), ("memory",)
-    rest = tuple(topic for topic in description if topic not in first + last)
-    parts = ([description[topic] for topic in topics if topic in description] for topics in (first, rest, last))
+    first, own = ("algorithm", "rounds", "cohort", "faults", "local"), (("privacy",), ("memory",))
+    rest = tuple(topic for topic in description if topic not in first and (topic,) not in own)
+    parts = ([description[topic] for topic in topics if description.get(topic)] for topics in (first, rest, *own))
     return ["; ".join(part) for part in parts if part]
 
 
@@ -70,7 +78,7 @@ def by_name(descriptions: Mapping[str, Sequence[Description]], topic: str) -> st
     for name, (first, *_) in descriptions.items():
         names.setdefault(first[topic], []).append(name)
     called_so = {text for text, of in names.items() if of == text.split()[:1]}  # an algorithm by its own name
-    return "; ".join(text if text in called_so else f"{text} ({', '.join(of)})" for text, of in names.items())
+    return "; ".join(text if text in called_so else f"{text} ({', '.join(of)})" for text, of in names.items() if text)
 
 
 def training_text(training: LocalTraining, rounds: int) -> str:

@@ -29,6 +29,10 @@ MEANINGS = {
     ("evaluate.monitor", None): ": auto, the test accuracy, for numbers the test loss",
     ("evaluate.mode", None): ": auto, as is good for evaluate.monitor",
     ("evaluate.max_examples", None): ": all examples",
+    ("privacy.noise_multiplier", None): ": no differential privacy, unless privacy.target_epsilon is set",
+    ("privacy.delta", None): ": clients^-1.1",
+    ("privacy.clip_quantile", None): ": privacy.clip is fixed",
+    ("privacy.clip_noise", None): ": a twentieth of the cohort, at least privacy.noise_multiplier",
 }
 """Of values that leave a decision to driftless."""
 
@@ -39,6 +43,8 @@ def left_open(key: str, config: Config) -> str:
         return MEANINGS[key, None]
     if key in ("data.clients", "data.partition"):
         return data_left_open(key, config)
+    if key == "server.weighting" and config.privacy.is_on:
+        return equals("uniform")
     if key in ("server.weighting", "server.inference"):
         return algorithm_left_open(key, config.algorithm.name)
     if key == "data.seed":

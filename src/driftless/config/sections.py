@@ -16,6 +16,7 @@ from driftless.engine.faults import Faults
 from driftless.engine.local import LocalTraining
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import EngineSettings
+from driftless.privacy import DifferentialPrivacy
 
 MOST_RUNS = 100_000
 """Of a comparison or a search."""
@@ -87,6 +88,24 @@ class FaultsSection(Section, Faults, frozen=True):
     trace: str | None = None
 
 
+class Privacy(Section, frozen=True):
+    """The fields of DifferentialPrivacy, which is around the algorithm if one of the first two is given."""
+
+    noise_multiplier: float | None = None
+    target_epsilon: float | None = None
+    delta: float | None = None
+    clip: float = DifferentialPrivacy.clip
+    clip_quantile: float | None = None
+    clip_lr: float = DifferentialPrivacy.clip_lr
+    clip_noise: float | None = None
+    accountant: str = DifferentialPrivacy.accountant
+    noise_source: str = DifferentialPrivacy.noise_source
+
+    @property
+    def is_on(self) -> bool:
+        return self.noise_multiplier is not None or self.target_epsilon is not None
+
+
 class Engine(Section, EngineSettings, frozen=True):
     """The fields of EngineSettings, the device and the precision."""
 
@@ -118,6 +137,7 @@ class Config(Section, frozen=True):
     evaluate: Evaluate = Evaluate()
     server: Server = Server()
     faults: FaultsSection = FaultsSection()
+    privacy: Privacy = Privacy()
     engine: Engine = Engine()
     run: Run = Run()
 

@@ -12,20 +12,28 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
 from numbers import Integral, Real
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from driftless.data.array_checks import Ints
-from driftless.errors import InputError, check_whole, doing, unknown
+from driftless.errors import InputError, check_range, check_whole, doing, unknown
 from driftless.random import stream
 
-FORMS = "10 (clients), 0.1 (fraction), cyclic:10, doubling:10,50,200 (start, every, maximum)"
+FORMS = (
+    "10 (clients), 0.1 (fraction), cyclic:10, doubling:10,50,200 (start, every, maximum), "
+    "poisson:0.1 (probability of each client)"
+)
 
 
 @runtime_checkable
 class Schedule(Protocol):
-    """The interface of a cohort schedule; any class with these methods can be given to `simulate`."""
+    """The interface of a cohort schedule; any class with these methods can be given to `simulate`.
+
+    A class may also have an attribute `sampling`: "fixed" if each round draws as many clients anew, uniformly without
+    replacement, "poisson" if each round takes each client by itself with the same probability, which is its attribute
+    `probability`. `size` is the expected number then, and a cohort may be empty.
+    """
 
     def size(self, t: int, clients: int) -> int:
         """The number of clients in the cohort of round t."""
@@ -78,6 +86,7 @@ class Constant:
     """The same number of clients each round, uniformly without replacement."""
 
     number: int | float
+    sampling: ClassVar[str] = "fixed"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "number", as_size("cohort", self.number))
@@ -90,6 +99,31 @@ class Constant:
 
     def check(self, clients: int, rounds: int) -> None:
         _check_fits(self.size(1, clients), clients)
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Each client takes part with the same probability, independently of all others: a cohort may be empty."""
+
+    probability: float
+    sampling: ClassVar[str] = "poisson"
+
+    def __post_init__(self) -> None:
+        check_range("probability of a poisson cohort", self.probability, 0, 1, low_open=True)
+        object.__setattr__(self, "probability", float(self.probability))
+
+    def size(self, t: int, clients: int) -> int:
+        """The expected number, rounded, at least 1."""
+        return number_of_clients(self.probability, clients)
+
+    def clients(self, t: int, clients: int, seed: int) -> Ints:
+        """As many as a binomial distribution says, and then which: the same, at the cost of the cohort."""
+        random = stream(seed, "cohort", t)
+        number = random.binomial(clients, self.probability)
+        return np.sort(random.choice(clients, number, replace=False, shuffle=False))
+
+    def check(self, clients: int, rounds: int) -> None:
+        """Any probability fits."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +293,7 @@ def known_sizes(schedule: Schedule, clients: int, rounds: int) -> set[int]:
 
 
 def parse(text: str) -> Schedule:
-    """A schedule from its text form on the command line: "10", "0.1", "cyclic:10", "doubling:10,50,200"."""
+    """A schedule from its text form on the command line: see FORMS."""
     kind, separator, arguments = text.strip().partition(":")
     if not separator:
         return Constant(_number(text, kind))
@@ -269,9 +303,36 @@ def parse(text: str) -> Schedule:
     if kind == "doubling" and len(numbers) == 3:
         start, every, maximum = numbers
         return Doubling(start, every, maximum)  # pyright: ignore[reportArgumentType]  # Doubling raises for floats
-    if kind in ("cyclic", "doubling"):
+    if kind == "poisson" and len(numbers) == 1:
+        return Poisson(numbers[0])
+    if kind in ("cyclic", "doubling", "poisson"):
         raise InputError(f"cohort '{text}' has {len(numbers)} numbers; allowed forms: {FORMS}.")
-    raise unknown("cohort schedule", kind, ["cyclic", "doubling"])
+    raise unknown("cohort schedule", kind, ["cyclic", "doubling", "poisson"])
+
+
+def sampling_of(schedule: Schedule) -> str:
+    """ "fixed", "poisson", or "" for a schedule that does not say how it draws."""
+    return getattr(schedule, "sampling", "")
+
+
+def planned_size(schedule: Schedule, clients: int, rounds: int) -> int | float:
+    """The clients of a round: the expected number if it is random, the largest if rounds differ."""
+    if sampling_of(schedule) == "poisson":
+        return schedule.probability * clients  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(schedule, FromFunction):
+        return schedule.size(1, clients)
+    if sampling_of(schedule):
+        return schedule.size(1, clients)
+    return max(schedule.size(t, clients) for t in range(1, rounds + 1))
+
+
+def typical_cohort(schedule: Schedule, clients: int, seed: int) -> Ints:
+    """The first one that is not empty, for rules that need an example; client 0 if the first rounds have none."""
+    cohorts = (schedule.clients(t, clients, seed) for t in range(1, 101))
+    first = next(cohorts)
+    if len(first) or sampling_of(schedule) != "poisson":
+        return first
+    return next((cohort for cohort in cohorts if len(cohort)), np.zeros(1, dtype=np.int64))
 
 
 def _number(text: str, part: str) -> int | float:

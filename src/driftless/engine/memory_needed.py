@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import torch
 
-from driftless.algorithm import Facts, Round, Upload
+from driftless.algorithm import Facts
 from driftless.data.cohorts import FromFunction, Schedule
 from driftless.data.memory import free_memory
+from driftless.engine.example_upload import example_upload
 from driftless.engine.minibatches import Workload
 from driftless.engine.settings import GIGABYTE, EngineSettings
 from driftless.engine.tree import Tree, leaves
@@ -77,17 +78,6 @@ def memory_needed(
     uploads = UPLOAD_COPIES * largest * size_of(example_upload(work)) if needs_all_uploads else 0
     of_a_round = largest * size_of(kept) + SERVER_STATES * size_of(server) + uploads
     return MemoryNeeded(number, number * size_of(kept, settings.stored_as), of_a_round, block, uploads)
-
-
-def example_upload(work: Workload) -> Upload:
-    """What a client would send without a local step."""
-    algorithm, x, layers = work.algorithm, work.model.initial, work.model.layers
-    msg = algorithm.broadcast(algorithm.init_server(x, Facts(layers, work.federation.clients)))
-    one, client = x.new_ones(()), algorithm.init_client(x)
-    r = Round(one, one, one, one, 1, work.federation.clients, layers)
-    if algorithm.full_gradient:
-        r = r._replace(gradient=x, cohort_gradient=x if algorithm.full_gradient == "before" else None)
-    return algorithm.upload(x, algorithm.init_local(msg, client, r), msg, client, r)[0]
 
 
 def most_processes(settings: EngineSettings) -> int:

@@ -19,6 +19,7 @@ from driftless.engine.attacks import Attack, attacked, attacked_vectors
 from driftless.engine.batches import steps_of
 from driftless.engine.clients import ClientStore
 from driftless.engine.evaluate import Evaluated, Evaluation, evaluate_batches, evaluated
+from driftless.engine.example_upload import example_upload
 from driftless.engine.local import Trained
 from driftless.engine.minibatches import Block, Workload
 from driftless.engine.sums import (
@@ -113,26 +114,46 @@ def play_round(
     msg = algorithm.broadcast(server)
     in_vain = answerless * size_in_bytes(msg)
     if not len(cohort):
-        return RoundResult(None, None, {"bytes_down": in_vain, "bytes_up": 0}, [])
+        empty = play_empty_round(plan, algorithm, server, t)
+        return empty._replace(row=empty.row | {"bytes_down": in_vain})
     total, cohort_gradient = executor.train(msg, cohort, t)
     row = traffic(msg, total.uploads, len(cohort), algorithm)
     row["bytes_down"] += in_vain
     left_out = in_blocks(plan, cohort)[~total.arrived.cpu().numpy()].tolist()
     if total.number == 0:
-        return RoundResult(None, None, row, left_out)
+        if algorithm.needs_clients:
+            return RoundResult(None, None, row, left_out)
+        empty = play_empty_round(plan, algorithm, server, t)
+        return empty._replace(row=empty.row | row, left_out=left_out)
     if too_few := plan.aggregation.too_few(total.number):
         return RoundResult(None, None, row, left_out, too_few)
     plain, metrics = means_of(total, algorithm.uniform)
     mean, about = aggregated(plan, total, plain)
     r = round_facts(plan, msg.x, t, total.number, metrics.steps, metrics.examples)
-    new_server = algorithm.update(server, mean, r._replace(cohort_gradient=cohort_gradient))
+    row |= row_of(total, plain, metrics, mean) | about
+    return updated(algorithm, server, msg, mean, r._replace(cohort_gradient=cohort_gradient), row, left_out)
+
+
+def updated(
+    algorithm: Algorithm, server: Server, msg: Message, mean: Upload, r: Round, row: dict[str, float],
+    left_out: list[int],
+) -> RoundResult:  # fmt: skip
+    new_server = algorithm.update(server, mean, r)
     # Numbers that are not vectors may be infinite on purpose: "the lowest so far" before there is one.
     if not all(bool(torch.isfinite(leaf).all()) for leaf in leaves(new_server) if leaf.dim()):
         return RoundResult(None, None, row, left_out)
     own = {name: float(value) for name, value in algorithm.diagnostics(new_server, mean).items()}
-    return RoundResult(
-        new_server, msg.x + mean.delta, row | row_of(total, plain, metrics, mean) | about | own, left_out
-    )
+    return RoundResult(new_server, msg.x + mean.delta, row | own, left_out)
+
+
+def play_empty_round(plan: RoundPlan, algorithm: Algorithm, server: Server, t: int) -> RoundResult:
+    """A round to which no client was drawn, or from which none arrived: nothing changes, unless `update` says so."""
+    msg, row = algorithm.broadcast(server), {"bytes_down": 0.0, "bytes_up": 0.0}
+    if algorithm.needs_clients:
+        return RoundResult(None, None, row, [])
+    one = torch.ones_like(msg.x[0])
+    zeros = map_leaves(torch.zeros_like, example_upload(plan.work))
+    return updated(algorithm, server, msg, zeros, round_facts(plan, msg.x, t, 0, one, one), row, [])
 
 
 def aggregated(plan: RoundPlan, total: BlockSums, mean: Upload) -> Aggregated:

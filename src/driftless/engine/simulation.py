@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from driftless.algorithm import Algorithm, Facts, Server, Vector
-from driftless.data.cohorts import Schedule
+from driftless.data.cohorts import Schedule, sampling_of, typical_cohort
 from driftless.data.federation import Federation
 from driftless.engine.aggregation import Aggregation
 from driftless.engine.attacks import attack_on_uploads, attackers_among
@@ -105,7 +105,7 @@ class Simulation:
     @cached_property
     def decision(self) -> Decision:
         """How the rounds are computed, where the settings leave it open."""
-        return decide(self.engine, self.workload, self.cohort.clients(1, self.federation.clients, self.seed))
+        return decide(self.engine, self.workload, typical_cohort(self.cohort, self.federation.clients, self.seed))
 
     @property
     def resolved_engine(self) -> dict[str, Any]:
@@ -225,11 +225,13 @@ def next_round(
     federation, training = simulation.federation, simulation.training
     taking_part = simulation.selection.of_round(t)
     cohort, faults = taking_part.cohort, simulation.faults
-    algorithm = simulation.schedule.apply(simulation.algorithm, t, len(cohort)) if len(cohort) else simulation.algorithm
+    random = sampling_of(simulation.cohort) == "poisson"  # how many happened to be drawn must not set the server's step
+    size = simulation.cohort.size(t, federation.clients) if random else len(cohort)
+    algorithm = simulation.schedule.apply(simulation.algorithm, t, size) if size else simulation.algorithm
     result = play_round(plan, algorithm, state.server, executor, cohort, t, taking_part.answerless)
-    before, state = state, accepted(state, result, executor, t)
-    if not can_be_finite(simulation, cohort):
-        state = replace(state, lost=before.lost)
+    before, state = state, accepted(state, result, executor if len(cohort) else None, t)
+    if not can_be_finite(simulation, cohort) or (result.too_few and any(map(len, taking_part.lost.values()))):
+        state = replace(state, lost=before.lost)  # no sign of divergence
 
     sizes = federation.sizes[cohort]
     row: dict[str, float] = {"round": t, "lr": training.lr_at(t), "cohort": len(cohort)}
@@ -263,11 +265,11 @@ def next_round(
     return record, result.too_few
 
 
-def accepted(state: State, result: RoundResult, executor: Executor, t: int) -> State:
-    """The state after the round; a lost round changes nothing."""
+def accepted(state: State, result: RoundResult, executor: Executor | None, t: int) -> State:
+    """The state after the round; a lost round changes nothing. Without `executor`: no client was trained."""
     if result.server is None or result.aggregate is None:
         return replace(state, round=t, lost=state.lost + 1)
-    for clients, models in executor.accept():
+    for clients, models in executor.accept() if executor else ():
         assert state.models is not None
         state.models.put(clients, models)
     return replace(state, round=t, server=result.server, aggregate=result.aggregate, lost=0)
@@ -284,7 +286,7 @@ def evaluation_interval(
     """Every round; for a large model so seldom that evaluation takes at most about a tenth of the time of training."""
     if federation.test is None or model.size < LARGE_MODEL:
         return 1
-    clients = cohort.clients(1, federation.clients, seed)
+    clients = typical_cohort(cohort, federation.clients, seed)
     trained = 3 * examples_of(training, federation.sizes[clients]).sum()  # forward and backward
     often = [every for every in EVALUATION_INTERVALS if len(federation.test[1]) / every <= 0.1 * trained]
     return often[0] if often else EVALUATION_INTERVALS[-1]
@@ -317,7 +319,7 @@ def events_of(t: int, result: RoundResult, cohort: np.ndarray) -> list[Event]:
     left_out = tuple(sorted(result.left_out))
     if left_out:
         events.append(Event(t, "update not finite: left out of the round, state kept as it was", left_out))
-    if not len(cohort):
+    if result.server is None and not len(cohort):
         events.append(Event(t, "round without clients: server state kept as it was"))
     elif result.server is None:
         why = result.too_few or "no finite result"

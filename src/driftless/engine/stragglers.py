@@ -19,7 +19,7 @@ LONGEST = 1e100
 
 def round_time(sizes: np.ndarray, alpha: float, lambda_: float, seed: int, t: int) -> float:
     """The simulated time of round t for a cohort whose clients have these numbers of examples."""
-    return float(Stragglers(alpha, lambda_).times(sizes, seed, t).max())
+    return float(Stragglers(alpha, lambda_).times(sizes, seed, t).max(initial=0.0))
 
 
 @dataclass(frozen=True)

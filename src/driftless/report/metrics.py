@@ -73,6 +73,7 @@ _METRICS = (
     Metric("clipped", "clipped share of the cohort", UPDATES),
     Metric("norm_bound", "bound on the norm of an upload", UPDATES),
     Metric("bounded", "share of uploads above the bound", UPDATES),
+    Metric("epsilon", "epsilon of differential privacy", COST, better="low"),
     Metric("lr", "local learning rate", COST),
     Metric("cohort", "clients in the cohort", COST),
     Metric("skipped", "clients left out", COST, better="low"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NOTHING = "–"
 LARGE = 1e7
 """From here on, powers of ten are easier to read."""
-COMPACT = ("label", "final", "paired", "rounds", "megabytes", "failures", "diverged")
+COMPACT = ("label", "final", "paired", "epsilon", "rounds", "megabytes", "failures", "diverged")
 """What fits into 80 columns."""
 WHOLE, LONGEST_WHOLE = ("label", "final", "paired", "failures", "diverged"), 18
 """What stays on one line in a narrow terminal, where the other columns break theirs."""
@@ -69,6 +69,8 @@ def columns(summary: Summary) -> list[Column]:
     if len(summary.targets) > 1:
         found.append(Column("target", "target", "One for each data set and model.", target_cell))
     found += [cost_column(axis, summary) for axis in summary.axes()]
+    if any("epsilon" in curve.metrics() for curve in summary.curves):
+        found.append(epsilon_column(summary))
     found.append(Column("norm", "norm of model", "Of the final model.", lambda row: number(row.norm, 3)))
     if any(row.failures is not None for row in rows):
         explanation = "Rounds in which the training accuracy halved, all seeds together."
@@ -90,6 +92,17 @@ def own_columns(summary: Summary) -> list[Column]:
         )
         for key in keys if not (summary.headline and summary.headline.key == key)
     ]  # fmt: skip
+
+
+def epsilon_column(summary: Summary) -> Column:
+    curves = {curve.label: curve for curve in summary.curves}
+    explanation = "Of differential privacy, after the last round; without a number: no guarantee."
+
+    def cell(row: Row) -> Cell:
+        value = final(counted(curves[row.label]), "epsilon")
+        return Cell(NOTHING) if value is None else Cell(f"{value.mean:.4g}", value.mean)
+
+    return Column("epsilon", "epsilon", explanation, cell, "low")
 
 
 def paired_columns(summary: Summary) -> list[Column]:

@@ -26,6 +26,7 @@ from driftless.engine.ranks import current
 from driftless.engine.simulation import Simulation, one_run_at_a_time, play
 from driftless.engine.state import State
 from driftless.errors import Diverged, InputError, WorkerDied, doing
+from driftless.privacy import DifferentialPrivacy
 from driftless.runs.callbacks import Callback
 from driftless.runs.checkpoint import Checkpoints
 from driftless.runs.directory import (
@@ -368,6 +369,8 @@ def with_decisions(resolved: Resolved, simulation: Simulation) -> Resolved:
     if current().size > 1:
         decided.pop("engine.workers")  # of this launch; without one the setting holds
     decided["run.evaluate_every"] = simulation.evaluate_every
+    if isinstance(privacy := simulation.algorithm, DifferentialPrivacy):
+        decided |= {"privacy.noise_multiplier": privacy.noise_multiplier, "privacy.delta": privacy.delta}
     if simulation.monitor is not None:
         decided |= {"evaluate.monitor": simulation.monitor.column, "evaluate.mode": simulation.monitor.mode}
     return with_values(resolved, decided, DECIDED)
