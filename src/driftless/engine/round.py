@@ -6,7 +6,9 @@ result. A round is a transaction: client states are written only when the server
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -65,12 +67,20 @@ class RoundResult(NamedTuple):
     aggregate: Vector | None
     """Mean of the client models as far as the server can know it."""
     row: dict[str, float]
-    left_out: list[int]
-    """Clients whose update was not finite."""
+    left_out: dict[int, str]
+    """Clients of the cohort that did not arrive, and why."""
+
+
+NOT_FINITE = "update not finite: left out of the round, state kept as it was"
 
 
 class Executor(Protocol):
-    """Trains the blocks of a round: in this process (below), or in several (cluster.py)."""
+    """Trains the blocks of a round: in this process (below), in several (cluster.py), or on nodes (deploy)."""
+
+    @property
+    def reasons(self) -> Mapping[int, str]:
+        """Why clients of the last round did not arrive; of those not named here, the update was not finite."""
+        ...
 
     def train(self, msg: Message, cohort: np.ndarray, t: int) -> tuple[BlockSums, OnRequest]:
         """The sums over the cohort, and the cohort's mean full-batch gradient if the algorithm asks for it."""
@@ -92,7 +102,8 @@ def play_round(
     msg = algorithm.broadcast(server)
     total, cohort_gradient = executor.train(msg, cohort, t)
     row = traffic(msg, total.uploads, len(cohort), algorithm)
-    left_out = in_blocks(plan, cohort)[~total.arrived.cpu().numpy()].tolist()
+    missing = in_blocks(plan, cohort)[~total.arrived.cpu().numpy()].tolist()
+    left_out = {client: executor.reasons.get(client, NOT_FINITE) for client in missing}
     if total.number == 0:
         return RoundResult(None, None, row, left_out)
     mean, metrics = means_of(total, algorithm.uniform)
@@ -114,6 +125,8 @@ def round_facts(plan: RoundPlan, x: Vector, t: int, cohort: int, steps: Tensor, 
 
 class InProcess:
     """All blocks in this process, one after the other."""
+
+    reasons: Mapping[int, str] = MappingProxyType({})
 
     def __init__(self, plan: RoundPlan, store: ClientStore, evaluation: Evaluation) -> None:
         self._plan, self._store, self._evaluation = plan, store, evaluation

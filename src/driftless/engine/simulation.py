@@ -8,8 +8,8 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -47,6 +47,7 @@ from driftless.engine.tree import named_leaves
 from driftless.errors import doing
 
 INFERENCE = ("cloud", "aggregate", "clients")
+Executors = Callable[["Simulation", RoundPlan, State], AbstractContextManager[tuple[Executor, State]]]
 LARGE_MODEL = 100_000
 EVALUATION_INTERVALS = (1, 2, 5, 10, 20, 50)
 
@@ -145,8 +146,10 @@ class Simulation:
         return grown_loss(rows, self.training, evaluated)
 
 
-def play(simulation: Simulation, state: State) -> Generator[Record]:
+def play(simulation: Simulation, state: State, executors: Executors | None = None) -> Generator[Record]:
     """The rounds after `state`, each complete; raises Diverged when three in a row are lost.
+
+    `executors`: who trains the clients, if not this process and workers of its own.
 
     The client stores of `state` are updated in place, the rest of it is left as it was. Whoever breaks off early closes
     the generator (contextlib.closing), so that workers end and torch's number of threads is as it was.
@@ -156,7 +159,7 @@ def play(simulation: Simulation, state: State) -> Generator[Record]:
     steps = simulation.evaluation.finetune_steps
     personal = plan_of(simulation, fine_tuning_work(simulation.workload, steps)) if steps else None
     algorithm = copy.deepcopy(simulation.algorithm)
-    with using_threads(decision.threads), executor_of(simulation, plan, state) as (executor, state):
+    with using_threads(decision.threads), (executors or executor_of)(simulation, plan, state) as (executor, state):
         while state.lost < ROUNDS_LOST_BEFORE_STOP:
             if state.round >= simulation.rounds:
                 return
@@ -266,10 +269,9 @@ def norms(server: Server) -> dict[str, float]:
 
 
 def events_of(t: int, result: RoundResult) -> list[Event]:
-    events: list[Event] = []
-    left_out = tuple(sorted(result.left_out))
-    if left_out:
-        events.append(Event(t, "update not finite: left out of the round, state kept as it was", left_out))
+    clients = sorted(result.left_out)
+    reasons = dict.fromkeys(result.left_out[client] for client in clients)
+    events = [Event(t, why, tuple(c for c in clients if result.left_out[c] == why)) for why in reasons]
     if result.server is None:
         events.append(Event(t, "round lost: no finite result, server state kept as it was"))
     return events
