@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -42,6 +44,7 @@ from driftless.engine.sums import BlockSums, sums_of
 from driftless.engine.tree import Tree, leaves, map_leaves, stack
 from driftless.runs.checkpoint import KEPT
 
+log = logging.getLogger("flwr")
 Found = TypeVar("Found")
 LARGEST_COUNT = 1e9
 """Of numbers that are not vectors, such as a client's examples."""
@@ -138,7 +141,7 @@ class Nodes:
 
     def _request(self, task: str, client: int, cohort: int, t: int) -> Request:
         (accepted,) = self._store.get([client], (torch.zeros((), dtype=torch.int64),))
-        oldest = max(0, t - 1 - KEPT * max(1, self._checkpoint_every)) if self._checkpoint_every else 0
+        oldest = max(0, t - 1 - KEPT * self._checkpoint_every) if self._checkpoint_every else t - 1
         return Request(
             PROTOCOL, task, self._facts, self._roster.run, t, client, len(self._roster.members), cohort, int(accepted),
             oldest, self._plan.work.federation.classes or 0, self._settings.reset_lost_state,
@@ -148,6 +151,11 @@ class Nodes:
         answer = self._answer(content, request, UPLOAD)
         upload = unpacked(content[UPLOAD], self._upload, "the upload")
         check_numbers(upload, self._settings.largest_value, "the upload")
+        check_metrics(answer, self._settings.largest_value)
+        if answer.state_was_lost:
+            if not (request.reset_lost_state and request.state_round):
+                raise Refused("it claims that a state was lost that it was not asked for")
+            log.warning("round %d: client %d began anew, its state was lost.", request.round, request.client)
         return Update(upload, answer)
 
     def _gradient(self, content: RecordDict, request: Request) -> Vector:
@@ -204,3 +212,11 @@ def check_numbers(tree: Tree, largest: float, what: str) -> None:
         most = largest if leaf.dim() else max(largest, LARGEST_COUNT)
         if leaf.numel() and (found := float(leaf.abs().max())) > most:
             raise Refused(f"{what} has a number of {found:.3g}, beyond {most:g}")
+
+
+def check_metrics(answer: Answer, largest: float) -> None:
+    """A false loss would make the run look as if it had diverged."""
+    if not abs(answer.loss) <= largest:
+        raise Refused(f"its loss is {answer.loss:.3g}, not a number up to {largest:g}")
+    if not (math.isnan(answer.accuracy) or 0 <= answer.accuracy <= 1):
+        raise Refused(f"its accuracy is {answer.accuracy:.3g}, not between 0 and 1")

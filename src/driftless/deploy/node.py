@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from flwr.app import RecordDict
+from flwr.app import ConfigRecord, RecordDict
 from torch import Tensor
 
 from driftless.algorithm import Facts, OnRequest, Round, Vector
@@ -132,10 +132,12 @@ class Node:
         files = StateFiles(self._place.folder, owner_of(request, self._place, self._work))
         initial = self._work.algorithm.init_client(msg.x)
         state = files.read(request.state_round, initial)
-        if state is None and not request.reset_lost_state:
-            raise Refused(f"the state of round {request.state_round} is not here; its disk may have been replaced")
         lost = state is None
-        state = map_leaves(lambda leaf: leaf.to(msg.x)[None], initial if lost else state)
+        if lost and not request.reset_lost_state:
+            raise Refused(f"the state of round {request.state_round} is not here; its disk may have been replaced")
+        if lost and files.begun_with(request.round) == request.state_round:
+            raise Refused(f"round {request.round} was answered before, and the state that it began with was removed")
+        state = map_leaves(lambda leaf: leaf.to(msg.x.device)[None], initial if lost else state)
         block = self._block(request, msg.x)
         gradient = self._trainer.gradients(block, msg.x) if self._work.algorithm.full_gradient == "before" else None
         lr = msg.x.new_tensor(self._work.training.lr_at(request.round))
@@ -145,8 +147,9 @@ class Node:
         )  # fmt: skip
         trained = self._trainer.train(block, msg, state, r)
         if bool(finite_rows((trained.upload, trained.client)).all()):
-            files.write(request.round, map_leaves(lambda leaf: leaf[0], trained.client))
-            files.remove_before(request.oldest_round)
+            begun_with = 0 if lost else request.state_round
+            files.write(request.round, map_leaves(lambda leaf: leaf[0], trained.client), begun_with)
+            files.remove_before(request.oldest_round, request.state_round)
         return trained, lost
 
     def _block(self, request: Request, x: Vector) -> Block:
@@ -165,8 +168,9 @@ class Node:
 
 def task_of(content: RecordDict) -> str:
     """Before the rest is checked: which records a request must have depends on it."""
-    record: Any = content.get(HEADER)
-    return str(record.get("task", "")) if hasattr(record, "get") else ""
+    record = content.get(HEADER)
+    task = record.get("task") if isinstance(record, ConfigRecord) else None
+    return task if isinstance(task, str) else ""
 
 
 def is_join(content: RecordDict) -> bool:

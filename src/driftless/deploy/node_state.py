@@ -9,19 +9,23 @@ state whose upload came too late, or belongs to a round that the server plays ag
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from driftless.deploy.records import short
 from driftless.deploy.refusal import Refused
 from driftless.engine.tree import Tree, leaves, named_leaves, with_leaves
 from driftless.runs.files import write_atomically
 
 DTYPES = {"torch.float32": "F32", "torch.float64": "F64", "torch.int64": "I64", "torch.bool": "BOOL"}
+BEGUN_WITH = "begun with"
 MOST_HEADER = 100_000
 """Bytes of a file besides its tensors."""
 
@@ -43,31 +47,53 @@ class StateFiles:
         check_file(path, sum(leaf.nbytes for leaf in wanted.values()) + MOST_HEADER)
         try:
             with safe_open(path, "pt") as file:
-                check_owner(path, file.metadata() or {}, self._owner | {"round": str(t)})
+                about = file.metadata() or {}
+                check_owner(path, about, self._owner | {"round": str(t)})
                 check_tensors(path, {name: file.get_slice(name) for name in file.keys()}, wanted)  # noqa: SIM118
                 found = {name: file.get_tensor(name) for name in wanted}
-                checksum = (file.metadata() or {}).get("sha256")
         except (SafetensorError, OSError, ValueError) as error:
-            raise Refused(f"the state in '{path.name}' cannot be read: {error}") from None
-        if checksum != checksum_of(found):
+            raise Refused(f"the state in '{path.name}' cannot be read: {short(error, 200)}") from None
+        if about.pop("sha256", "") != checksum_of(found, about):
             raise Refused(f"the state in '{path.name}' is damaged: its checksum does not hold")
         return with_leaves(initial, [found[name] for name in wanted])
 
-    def write(self, t: int, state: Tree) -> None:
+    def write(self, t: int, state: Tree, begun_with: int) -> None:
+        """`begun_with`: the round of the state with which round t began."""
         if not leaves(state):
             return
         tensors = {name: leaf.detach().cpu().contiguous().clone() for name, leaf in named_leaves(state)}
-        about = {**self._owner, "round": str(t), "sha256": checksum_of(tensors)}
-        self._folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._path(t), safetensors.torch.save(tensors, about))
+        about = {**self._owner, "round": str(t), BEGUN_WITH: str(begun_with)}
+        content = safetensors.torch.save(tensors, about | {"sha256": checksum_of(tensors, about)})
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._path(t), content)
+        except OSError as error:
+            raise Refused(f"the new state cannot be written: {short(error, 200)}") from None
 
-    def remove_before(self, t: int) -> None:
-        """Keep the newest state of a round up to t, and all later ones."""
-        rounds = sorted(self.rounds(), reverse=True)
-        needed = next((each for each in rounds if each <= t), 0)
-        for each in rounds:
-            if each < needed:
-                self._path(each).unlink(missing_ok=True)
+    def begun_with(self, t: int) -> int | None:
+        """The round of the state with which round t began; None if its file is not there, or damaged."""
+        try:
+            with safe_open(self._path(t), "pt") as file:
+                found = (file.metadata() or {}).get(BEGUN_WITH, "")
+        except (SafetensorError, OSError, ValueError):
+            return None
+        return int(found) if found.isdecimal() and int(found) < t else None
+
+    def remove_before(self, t: int, used: int) -> None:
+        """Keep what the server can still name: states after round t, and the last one up to t that it accepted.
+
+        It now uses that of round `used`. Those before it are known from the files: a state whose upload came too late
+        is in none of them the beginning.
+        """
+        needed: int | None = used
+        while needed is not None and needed > t:
+            needed = self.begun_with(needed)
+        if needed is None:
+            return
+        for each in self.rounds():
+            if each <= t and each != needed:
+                with suppress(OSError):
+                    self._path(each).unlink()
 
     def rounds(self) -> list[int]:
         files = self._folder.glob("round-*.safetensors") if self._folder.is_dir() else ()
@@ -102,8 +128,8 @@ def check_tensors(path: Path, found: Mapping[str, object], wanted: Mapping[str, 
             raise Refused(f"{name} in '{path.name}' has another shape or dtype than the algorithm's")
 
 
-def checksum_of(tensors: Mapping[str, Tensor]) -> str:
-    total = hashlib.sha256()
+def checksum_of(tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> str:
+    total = hashlib.sha256(json.dumps(dict(about), sort_keys=True).encode())
     for name in sorted(tensors):
         total.update(name.encode())
         total.update(tensors[name].detach().contiguous().flatten().numpy().tobytes())

@@ -24,6 +24,8 @@ HEADER, MESSAGE, COHORT_GRADIENT, UPLOAD, GRADIENT = "driftless", "message", "co
 JOIN, ASK_GRADIENT, TRAIN = "join", "gradient", "train"
 TOKEN = re.compile(r"[0-9a-f]{32}")
 LARGEST = 10**9
+MOST_CLIENTS, MOST_CLASSES = 10**6, 10**6
+"""Both sides allocate memory for them."""
 LONGEST = 4000
 """Characters of a text."""
 
@@ -130,16 +132,19 @@ def check_value(name: str, value: object, kind: type) -> None:
 
 def check_request(request: Request) -> None:
     """Do the numbers of a request fit together?"""
-    fits = (
-        request.task in (JOIN, ASK_GRADIENT, TRAIN)
-        and request.round >= 1
-        and 0 <= request.client < request.clients
-        and 1 <= request.cohort <= request.clients
-        and 0 <= request.state_round < request.round
-        and 0 <= request.oldest_round < request.round
-    )
-    if not fits:
-        raise Refused(f"the numbers of the request do not fit together: {short(request[4:10])}")
+    fits = {
+        "task": request.task in (ASK_GRADIENT, TRAIN),
+        "round": request.round >= 1,
+        "clients": 1 <= request.clients <= MOST_CLIENTS,
+        "client": 0 <= request.client < request.clients,
+        "cohort": 1 <= request.cohort <= request.clients,
+        "state_round": 0 <= request.state_round < request.round,
+        "oldest_round": 0 <= request.oldest_round < request.round,
+        "classes": 0 <= request.classes <= MOST_CLASSES,
+    }
+    for name, possible in fits.items():
+        if not possible:
+            raise Refused(f"{name} of the request is {short(getattr(request, name))}, which is not possible here")
 
 
 def read_json(text: str, what: str) -> Any:

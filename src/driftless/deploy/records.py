@@ -84,5 +84,9 @@ def named(how: str, names: list[str]) -> str:
 
 def short(value: object, most: int = 60) -> str:
     """Text from the network, fit for one line of an event."""
-    text = "".join(c if c.isprintable() else "?" for c in str(value)[: 2 * most])
+    try:
+        text = str(value)
+    except (ValueError, RecursionError):  # of an integer with thousands of digits, of lists within lists
+        text = f"a {type(value).__name__} too large to show"
+    text = "".join(c if c.isprintable() else "?" for c in text[: 2 * most])
     return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from driftless.data.client_rows import offsets_of
 from driftless.data.federation import Federation
-from driftless.data.inputs import Inputs, map_inputs
-from driftless.deploy.protocol import LARGEST, Joined, read_json
+from driftless.data.inputs import Inputs, map_inputs, short_dtype
+from driftless.deploy.protocol import MOST_CLASSES, TOKEN, Joined, read_json
 from driftless.deploy.records import short
 from driftless.deploy.refusal import Refused
 from driftless.errors import InputError
@@ -24,6 +24,11 @@ from driftless.runs.directory import NODES
 from driftless.runs.files import read_json as read_json_file
 from driftless.runs.files import write_json
 
+DTYPES = {short_dtype(torch.empty(0, dtype=dtype)): dtype for dtype in (
+    torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.bool,
+)}  # fmt: skip
+"""Those that a Federation keeps."""
+MOST_EXAMPLES = 10**8
 MOST_DIMENSIONS = 16
 MOST_VALUES = 2**26
 """Of an example."""
@@ -60,8 +65,10 @@ def read_roster(directory: Path) -> Roster | None:
     found = read_json_file(directory / NODES)
     try:
         members = [Member(int(node), int(examples)) for node, examples in found.pop("members")]
-        return Roster(members=members, **found)
-    except (KeyError, TypeError, ValueError):
+        roster = Roster(members=members, **found)
+        check_roster(roster)
+        return roster
+    except (KeyError, TypeError, ValueError, OverflowError, Refused):
         raise InputError(f"'{directory / NODES}' is damaged; put it back, or choose another output.") from None
 
 
@@ -71,14 +78,38 @@ def write_roster(directory: Path, roster: Roster) -> None:
     write_json(directory / NODES, roster._asdict() | {"members": members})
 
 
+def check_roster(roster: Roster) -> None:
+    """Of a file."""
+    if type(roster.run) is not str or not TOKEN.fullmatch(roster.run):
+        raise Refused("it has no name of a run")
+    if not 1 <= len(set(roster.nodes)) == len(roster.members):
+        raise Refused("its nodes are not different ones")
+    check_kinds(roster.inputs, roster.targets, roster.classes)
+    for member in roster.members:
+        check_examples(member.examples)
+
+
 def check_joined(joined: Joined, clients: int) -> None:
     """Are a node's words about its data possible at all?"""
-    if not 1 <= joined.examples <= LARGEST:
-        raise Refused(f"it has {joined.examples} examples")
+    check_examples(joined.examples)
     if not -1 <= joined.client < clients:
         raise Refused(f"it asks for the number {joined.client}, and the clients are 0..{clients - 1}")
-    for text in (joined.inputs, joined.targets):
-        example_of(read_json(text, "the description of its data"))
+    inputs, targets = (read_json(text, "the description of its data") for text in (joined.inputs, joined.targets))
+    check_kinds(inputs, targets, joined.classes)
+
+
+def check_examples(number: int) -> None:
+    if not 1 <= number <= MOST_EXAMPLES:
+        raise Refused(f"it has {number} examples; allowed are 1 to {MOST_EXAMPLES}")
+
+
+def check_kinds(inputs: Any, targets: Any, classes: object) -> None:
+    """Of the data."""
+    example_of(inputs)
+    labels = not zeros(targets).is_floating_point()
+    most = MOST_CLASSES if labels else 0
+    if type(classes) is not int or not labels <= classes <= most:
+        raise Refused(f"it has {short(classes)} classes; with targets of this type {int(labels)} to {most} are allowed")
 
 
 def roster_of(answers: Mapping[int, Joined], clients: int, run: str) -> tuple[Roster | None, dict[int, str]]:
@@ -112,25 +143,29 @@ def roster_of(answers: Mapping[int, Joined], clients: int, run: str) -> tuple[Ro
 
 def example_of(kind: Any) -> Inputs:
     """One example of zeros, of the dtype and shape that a node has named."""
-    if isinstance(kind, dict):
-        if len(kind) != 1 or not isinstance(next(iter(kind.values())), list):
-            raise Refused("the description of its inputs is neither a tuple nor a dict of tensors")
-        ((form, parts),) = kind.items()
-        tensors = [(str(name), zeros(rest)) for name, *rest in parts if isinstance(name, str)]
-        return tuple(values for _, values in tensors) if form == "tuple" else dict(tensors)
-    return zeros(kind)
+    if not isinstance(kind, dict):
+        return zeros(kind)
+    form, parts = next(iter(kind.items()), ("", None))
+    if len(kind) != 1 or form not in ("tuple", "dict") or not (isinstance(parts, list) and parts):
+        raise Refused("the description of its inputs is neither a tuple nor a dict of tensors")
+    tensors: dict[str, Tensor] = {}
+    for part in parts:
+        name = part[0] if isinstance(part, list) and part else None
+        if not isinstance(name, str) or not name.isprintable() or name in tensors:
+            raise Refused(f"{short(part)} is not the name, dtype and shape of an input")
+        tensors[name] = zeros(part[1:])
+    return tuple(tensors.values()) if form == "tuple" else tensors
 
 
 def zeros(kind: Any) -> Tensor:
-    fits = isinstance(kind, Sequence) and len(kind) == 2 and isinstance(kind[1], list)
+    fits = isinstance(kind, list) and len(kind) == 2 and isinstance(kind[0], str) and isinstance(kind[1], list)
     name, shape = kind if fits else ("", [])
-    dtype = getattr(torch, str(name), None)
     whole = all(type(size) is int and 0 <= size <= MOST_VALUES for size in shape)
-    if not (isinstance(dtype, torch.dtype) and whole and len(shape) <= MOST_DIMENSIONS):
+    if name not in DTYPES or not whole or len(shape) > MOST_DIMENSIONS:
         raise Refused(f"{short(kind)} is not the dtype and shape of a tensor")
     if np.prod([1.0, *shape]) > MOST_VALUES:
         raise Refused(f"an example of the shape {short(shape)} is too large")
-    return torch.zeros((), dtype=dtype).expand(1, *shape)  # takes no memory
+    return torch.zeros((), dtype=DTYPES[name]).expand(1, *shape)  # takes no memory
 
 
 def federation_of(roster: Roster, test: Any) -> Federation:
