@@ -18,6 +18,7 @@ import httpx
 from flwr.app import Context, Message, RecordDict
 from flwr.app.exception import AppExitException
 from flwr.clientapp import ClientApp
+from flwr.clientapp.typing import Mod
 from flwr.serverapp import Grid, ServerApp
 from torch import Tensor, nn
 
@@ -37,8 +38,10 @@ Model = nn.Module | str | Callable[..., nn.Module] | None
 Data = Callable[[Context], Any]
 """The examples of a node: (inputs, targets), or a data set as `Federation.from_clients` takes it."""
 
-SWEEP_SECONDS = 0.2
-"""Between two looks for answers."""
+FIRST_PAUSE, LONGEST_PAUSE, GROWTH = 0.2, 3.0, 1.3
+"""Seconds between two looks for answers, and how they grow: each look is a request to the SuperLink for each node."""
+SPARE_SECONDS = 60.0
+"""That a request is valid after its deadline: Flower answers in the place of a node when it is not."""
 STATE_FOLDER = "driftless-state"
 MESSAGE_TYPE = "train"
 
@@ -86,15 +89,16 @@ def client_app(
     loss: Loss | None = None,
     model_output: Callable[..., Tensor] | None = None,
     state_folder: str | Path = STATE_FOLDER,
+    mods: list[Mod] | None = None,
 ) -> ClientApp:
     """The client of a node.
 
     `data(context)` returns its examples; `context.node_config` has what the node was started with. `state_folder`:
     where it keeps the algorithm's state of the client, relative to the folder in which the node was started; a node
     that was started with `state-folder="..."` in its configuration keeps it there. `partition-id` in the configuration
-    of the node asks for this number as client.
+    of the node asks for this number as client. `mods`: Flower's, around the handling of each message.
     """
-    app, task = ClientApp(), Task(model, algorithm, loss, model_output)
+    app, task = ClientApp(mods=mods), Task(model, algorithm, loss, model_output)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
@@ -154,18 +158,20 @@ class FlowerNetwork:
         online = set(self._grid.get_node_ids())
         found: dict[int, RecordDict | str] = {node: "not connected" for node in requests if node not in online}
         asked = [node for node in requests if node in online]
-        messages = [Message(requests[node], node, MESSAGE_TYPE, ttl=seconds, group_id=str(round)) for node in asked]
+        ttl = seconds + SPARE_SECONDS
+        messages = [Message(requests[node], node, MESSAGE_TYPE, ttl=ttl, group_id=str(round)) for node in asked]
         pushed = list(self._grid.push_messages(messages)) if messages else []
         waiting = {node: number for node, number in zip(asked, pushed, strict=False) if number}
         found |= {node: "the request could not be sent" for node in asked if node not in waiting}
-        end = monotonic() + seconds
+        end, pause = monotonic() + seconds, FIRST_PAUSE
         while waiting and monotonic() < end:
             for node, number in list(waiting.items()):
                 if (answer := self._pull(node, number)) is not None:
                     found[node] = answer
                     del waiting[node]
             if waiting:
-                sleep(SWEEP_SECONDS)
+                sleep(max(0.0, min(pause, end - monotonic())))
+                pause = min(pause * GROWTH, LONGEST_PAUSE)
         return found
 
     def _pull(self, node: int, number: str) -> RecordDict | str | None:

@@ -40,8 +40,8 @@ from driftless.runs.run import Player, check_same_run, start_or_resume
 
 log = logging.getLogger("flwr")
 DEFAULT_OUTPUT = "runs/federation"
-JOIN_SECONDS = 30.0
-"""How long a node may take to say who it is, before it is asked again."""
+JOIN_SECONDS = 180.0
+"""How long a node may take to say who it is, before it is asked again: it may have to load its data."""
 POLL_SECONDS = 1.0
 
 
@@ -131,7 +131,9 @@ def summary(federation: Federation) -> dict[str, Any]:
 
 def joined_nodes(network: Network, settings: Deployment) -> Roster:
     """Wait until enough nodes have said what data they have."""
-    run, answers, refused = new_run(), {}, {}
+    run = new_run()
+    answers: dict[int, Joined] = {}
+    told: dict[int, str] = {}
     end = monotonic() + settings.join_timeout
     log.info("Waiting for %d nodes.", settings.clients)
     while True:
@@ -139,6 +141,7 @@ def joined_nodes(network: Network, settings: Deployment) -> Roster:
         request = Request(PROTOCOL, JOIN, "", run, 0, 0, settings.clients, 0, 0, 0, 0, False)
         contents = {node: RecordDict({HEADER: header(request)}) for node in new}
         left = max(POLL_SECONDS, min(JOIN_SECONDS, end - monotonic()))
+        refused: dict[int, str] = {}
         for node, content in (network.ask(contents, 0, left) if contents else {}).items():
             try:
                 answers[node] = joined_of(content, run, settings.clients)
@@ -146,7 +149,9 @@ def joined_nodes(network: Network, settings: Deployment) -> Roster:
                 refused[node] = str(reason)
         roster, others = roster_of(answers, settings.clients, run)
         for node, why in (refused | others).items():
-            log.warning("Node %s cannot take part: %s.", node, why)
+            if told.get(node) != why:
+                log.warning("Node %s cannot take part: %s.", node, why)
+                told[node] = why
         if roster is not None:
             log.info("%d nodes have joined.", settings.clients)
             return roster
@@ -157,7 +162,6 @@ def joined_nodes(network: Network, settings: Deployment) -> Roster:
                 "others, or set deploy.clients or deploy.join_timeout."
             )
         answers = {node: joined for node, joined in answers.items() if node not in others}
-        refused = {}
         sleep(POLL_SECONDS)
 
 
