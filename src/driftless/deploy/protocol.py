@@ -123,7 +123,7 @@ def read_header(content: RecordDict, cls: type[Fields], records: Iterable[str] =
 
 def check_value(name: str, value: object, kind: type) -> None:
     if type(value) is not kind:
-        raise Refused(f"{name} is a {type(value).__name__} instead of a {kind.__name__}")
+        raise Refused(f"{name} is of type {type(value).__name__} instead of {kind.__name__}")
     if isinstance(value, str) and len(value) > LONGEST:
         raise Refused(f"{name} has {len(value)} characters; at most {LONGEST} are allowed")
     if isinstance(value, int) and not -1 <= value <= LARGEST:

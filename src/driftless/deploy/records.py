@@ -87,6 +87,6 @@ def short(value: object, most: int = 60) -> str:
     try:
         text = str(value)
     except (ValueError, RecursionError):  # of an integer with thousands of digits, of lists within lists
-        text = f"a {type(value).__name__} too large to show"
+        text = f"a value of type {type(value).__name__} that is too large to show"
     text = "".join(c if c.isprintable() else "?" for c in text[: 2 * most])
     return text if len(text) <= most else f"{text[: most - 3]}..."
