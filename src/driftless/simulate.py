@@ -15,7 +15,7 @@ from torch import nn
 from driftless import models
 from driftless.algorithm import Algorithm, Plan, base_server_lr
 from driftless.algorithms import ALGORITHMS
-from driftless.data.cohorts import Cohort, as_schedule, known_sizes, planned_size, sampling_of
+from driftless.data.cohorts import Cohort, Schedule, as_schedule, known_sizes, planned_size, sampling_of
 from driftless.data.constructors import advice
 from driftless.data.federation import Federation
 from driftless.engine import channels_last
@@ -235,13 +235,10 @@ def prepare(
         remedy = "give one such as lambda o: o.logits"
         check_type("output", output, Callable, "a function of what the model returns", remedy)
     flat = FlatModel(module, dtype, output, place)
-    number = planned_size(schedule, federation.clients, rounds)
-    steps = local.epochs if local.steps is None and local.batch_size is None else local.steps
-    plan = Plan(
-        rounds, federation.clients, number, sampling_of(schedule), weighting or algorithm.weighting, steps, inference,
-        aggregation.rule, seed, flat.layers,
+    algorithm = planned(
+        algorithm, flat, schedule, local, rounds=rounds, clients=federation.clients, weighting=weighting,
+        inference=inference, aggregation=aggregation.rule, seed=seed,
     )  # fmt: skip
-    algorithm = algorithm.for_run(plan)
     notices += algorithm.notices()
     if flat.frozen_statistics:
         notices += (f"layers in eval mode keep their statistics: {', '.join(flat.frozen_statistics)}",)
@@ -265,6 +262,20 @@ def prepare(
         algorithm, federation, flat, local, schedule, loss, weighting or algorithm.weighting, seed, engine, rounds, of,
         evaluate_every, monitor, server, inference, stragglers, faults, trace, notices, aggregation,
     )  # fmt: skip
+
+
+def planned(
+    algorithm: Algorithm, model: FlatModel, schedule: Schedule, local: LocalTraining, *, rounds: int, clients: int,
+    weighting: str | None, inference: str | None, aggregation: str, seed: int,
+) -> Algorithm:  # fmt: skip
+    """The algorithm with what it takes from the plan of the run."""
+    number = planned_size(schedule, clients, rounds)
+    steps = local.epochs if local.steps is None and local.batch_size is None else local.steps
+    plan = Plan(
+        rounds, clients, number, sampling_of(schedule), weighting or algorithm.weighting, steps, inference, aggregation,
+        seed, model.layers,
+    )  # fmt: skip
+    return algorithm.for_run(plan)
 
 
 def as_algorithm(algorithm: Algorithm | str) -> Algorithm:

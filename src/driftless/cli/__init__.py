@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from driftless import __version__, failures, starting
+from driftless.cli.deploy import deploy_app
 from driftless.cli.experiments import compare_command, resume_command, run_command, tune_command
 from driftless.cli.information import cost_command, list_command, new_command
 from driftless.cli.reports import report_command, watch_command
@@ -41,6 +42,7 @@ app = typer.Typer(
 )
 for name, function in COMMANDS.items():
     app.command(name)(function)
+app.add_typer(deploy_app)
 
 
 def main() -> None:

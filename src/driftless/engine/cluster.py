@@ -13,8 +13,9 @@ computes its share of the blocks. The others are forked from it when the rounds 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -98,6 +99,8 @@ class Workers(Protocol):
 
 class Cluster:
     """Rank 0: an Executor that shares the blocks with the other ranks."""
+
+    reasons: Mapping[int, str] = MappingProxyType({})
 
     def __init__(self, workers: Workers, plan: RoundPlan, evaluation: Evaluation, state: State) -> None:
         self.store = DistributedStore(state.clients)

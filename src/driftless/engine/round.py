@@ -6,7 +6,9 @@ result. A round is a transaction: client states are written only when the server
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -81,14 +83,22 @@ class RoundResult(NamedTuple):
     aggregate: Vector | None
     """Mean of the client models as far as the server can know it."""
     row: dict[str, float]
-    left_out: list[int]
-    """Clients whose update was not finite."""
+    left_out: dict[int, str]
+    """Clients of the cohort that did not arrive, and why."""
     too_few: str = ""
     """Why the clients that arrived were too few for the aggregation."""
 
 
+NOT_FINITE = "update not finite: left out of the round, state kept as it was"
+
+
 class Executor(Protocol):
-    """Trains the blocks of a round: in this process (below), or in several (cluster.py)."""
+    """Trains the blocks of a round: in this process (below), in several (cluster.py), or on nodes (deploy)."""
+
+    @property
+    def reasons(self) -> Mapping[int, str]:
+        """Why clients of the last round did not arrive; of those not named here, the update was not finite."""
+        ...
 
     def train(self, msg: Message, cohort: np.ndarray, t: int) -> tuple[BlockSums, OnRequest]:
         """The sums over the cohort, and the cohort's mean full-batch gradient if the algorithm asks for it."""
@@ -119,7 +129,8 @@ def play_round(
     total, cohort_gradient = executor.train(msg, cohort, t)
     row = traffic(msg, total.uploads, len(cohort), algorithm)
     row["bytes_down"] += in_vain
-    left_out = in_blocks(plan, cohort)[~total.arrived.cpu().numpy()].tolist()
+    missing = in_blocks(plan, cohort)[~total.arrived.cpu().numpy()].tolist()
+    left_out = {client: executor.reasons.get(client, NOT_FINITE) for client in missing}
     if total.number == 0:
         if algorithm.needs_clients:
             return RoundResult(None, None, row, left_out)
@@ -136,7 +147,7 @@ def play_round(
 
 def updated(
     algorithm: Algorithm, server: Server, msg: Message, mean: Upload, r: Round, row: dict[str, float],
-    left_out: list[int],
+    left_out: dict[int, str],
 ) -> RoundResult:  # fmt: skip
     new_server = algorithm.update(server, mean, r)
     # Numbers that are not vectors may be infinite on purpose: "the lowest so far" before there is one.
@@ -150,10 +161,10 @@ def play_empty_round(plan: RoundPlan, algorithm: Algorithm, server: Server, t: i
     """A round to which no client was drawn, or from which none arrived: nothing changes, unless `update` says so."""
     msg, row = algorithm.broadcast(server), {"bytes_down": 0.0, "bytes_up": 0.0}
     if algorithm.needs_clients:
-        return RoundResult(None, None, row, [])
+        return RoundResult(None, None, row, {})
     one = torch.ones_like(msg.x[0])
     zeros = map_leaves(torch.zeros_like, example_upload(plan.work))
-    return updated(algorithm, server, msg, zeros, round_facts(plan, msg.x, t, 0, one, one), row, [])
+    return updated(algorithm, server, msg, zeros, round_facts(plan, msg.x, t, 0, one, one), row, {})
 
 
 def aggregated(plan: RoundPlan, total: BlockSums, mean: Upload) -> Aggregated:
@@ -172,6 +183,8 @@ def round_facts(plan: RoundPlan, x: Vector, t: int, cohort: int, steps: Tensor, 
 
 class InProcess:
     """All blocks in this process, one after the other."""
+
+    reasons: Mapping[int, str] = MappingProxyType({})
 
     def __init__(self, plan: RoundPlan, store: ClientStore, evaluation: Evaluation) -> None:
         self._plan, self._store, self._evaluation = plan, store, evaluation
@@ -231,11 +244,17 @@ def train_block(
     if not bool(finite.all()):
         trained = map_leaves(lambda leaf: leaf[finite], trained)
         block = Block(block.t, block.clients[finite.cpu().numpy()], block.steps[finite], block.examples[finite])
-    sums = sums_of(block, trained, finite, plan.weighting, algorithm.uniform)
-    if plan.aggregation.needs_all_uploads:
-        sums = sums._replace(rows=(rows_of(block, trained.upload, finite, plan.weighting),))
+    sums = received(plan, block, trained, finite)
     models = trained.y if plan.keep_models else trained.y[:0].clone()  # a view would keep the memory
     return sums, NewStates(block.clients.tolist(), trained.client, models)
+
+
+def received(plan: RoundPlan, block: Block, trained: Trained, arrived: Tensor) -> BlockSums:
+    """What the server gets of a block; `block` and `trained` have only the clients that arrived."""
+    sums = sums_of(block, trained, arrived, plan.weighting, plan.work.algorithm.uniform)
+    if not plan.aggregation.needs_all_uploads:
+        return sums
+    return sums._replace(rows=(rows_of(block, trained.upload, arrived, plan.weighting),))
 
 
 def write_states(store: ClientStore, trained: list[NewStates]) -> None:

@@ -8,8 +8,8 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -43,7 +43,7 @@ from driftless.engine.module_state import check_unchanged
 from driftless.engine.participation import REASONS, Participation, Selection
 from driftless.engine.personal import fine_tuning_work, with_personal
 from driftless.engine.ranks import all_ranks, current
-from driftless.engine.round import Executor, InProcess, RoundPlan, RoundResult, play_round
+from driftless.engine.round import NOT_FINITE, Executor, InProcess, RoundPlan, RoundResult, play_round
 from driftless.engine.server_lr import ServerSchedule
 from driftless.engine.settings import Decision, EngineSettings, decide
 from driftless.engine.single import SingleTrainer
@@ -53,6 +53,7 @@ from driftless.engine.tree import named_leaves
 from driftless.errors import doing
 
 INFERENCE = ("cloud", "aggregate", "clients")
+Executors = Callable[["Simulation", RoundPlan, State], AbstractContextManager[tuple[Executor, State]]]
 LARGE_MODEL = 100_000
 EVALUATION_INTERVALS = (1, 2, 5, 10, 20, 50)
 
@@ -167,8 +168,10 @@ class Simulation:
         return grown_loss(rows, self.training, evaluated)
 
 
-def play(simulation: Simulation, state: State) -> Generator[Record]:
+def play(simulation: Simulation, state: State, executors: Executors | None = None) -> Generator[Record]:
     """The rounds after `state`, each complete; raises Diverged when three in a row are lost.
+
+    `executors`: who trains the clients, if not this process and workers of its own.
 
     The client stores of `state` are updated in place, the rest of it is left as it was. Whoever breaks off early closes
     the generator (contextlib.closing), so that workers end and torch's number of threads is as it was.
@@ -178,7 +181,7 @@ def play(simulation: Simulation, state: State) -> Generator[Record]:
     steps = simulation.evaluation.finetune_steps
     personal = plan_of(simulation, fine_tuning_work(simulation.workload, steps)) if steps else None
     algorithm, too_few = copy.deepcopy(simulation.algorithm), ""
-    with using_threads(decision.threads), executor_of(simulation, plan, state) as (executor, state):
+    with using_threads(decision.threads), (executors or executor_of)(simulation, plan, state) as (executor, state):
         while state.lost < ROUNDS_LOST_BEFORE_STOP:
             if state.round >= simulation.rounds:
                 return
@@ -230,8 +233,8 @@ def next_round(
     algorithm = simulation.schedule.apply(simulation.algorithm, t, size) if size else simulation.algorithm
     result = play_round(plan, algorithm, state.server, executor, cohort, t, taking_part.answerless)
     before, state = state, accepted(state, result, executor if len(cohort) else None, t)
-    if not can_be_finite(simulation, cohort) or (result.too_few and any(map(len, taking_part.lost.values()))):
-        state = replace(state, lost=before.lost)  # no sign of divergence
+    if result.server is None and not shows_divergence(simulation, taking_part, result):
+        state = replace(state, lost=before.lost)
 
     sizes = federation.sizes[cohort]
     row: dict[str, float] = {"round": t, "lr": training.lr_at(t), "cohort": len(cohort)}
@@ -303,9 +306,15 @@ def norms(server: Server) -> dict[str, float]:
     }
 
 
-def can_be_finite(simulation: Simulation, cohort: np.ndarray) -> bool:
-    """Whether anyone takes part who does not send NaN on purpose; a round without is no sign of divergence."""
-    return not simulation.attackers[cohort].all() if simulation.faults.attack == "nan" else bool(len(cohort))
+def shows_divergence(simulation: Simulation, taking_part: Participation, result: RoundResult) -> bool:
+    """Whether a lost round may be due to the training, and not to clients that attack, are lost or do not answer."""
+    arrived = [
+        client for client in taking_part.cohort.tolist() if result.left_out.get(client, NOT_FINITE) == NOT_FINITE
+    ]
+    if simulation.faults.attack == "nan":
+        arrived = [client for client in arrived if not simulation.attackers[client]]
+    complete = len(arrived) == len(taking_part.cohort) and not any(map(len, taking_part.lost.values()))
+    return bool(arrived) and (complete or not result.too_few)
 
 
 def losses_of(t: int, taking_part: Participation) -> list[Event]:
@@ -315,10 +324,9 @@ def losses_of(t: int, taking_part: Participation) -> list[Event]:
 
 
 def events_of(t: int, result: RoundResult, cohort: np.ndarray) -> list[Event]:
-    events: list[Event] = []
-    left_out = tuple(sorted(result.left_out))
-    if left_out:
-        events.append(Event(t, "update not finite: left out of the round, state kept as it was", left_out))
+    clients = sorted(result.left_out)
+    reasons = dict.fromkeys(result.left_out[client] for client in clients)
+    events = [Event(t, why, tuple(c for c in clients if result.left_out[c] == why)) for why in reasons]
     if result.server is None and not len(cohort):
         events.append(Event(t, "round without clients: server state kept as it was"))
     elif result.server is None:

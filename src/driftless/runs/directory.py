@@ -37,7 +37,7 @@ from driftless.runs.lock import LOCK, locked
 
 CONFIG, ENVIRONMENT, FEDERATION, METRICS = "config.toml", "environment.json", "federation.json", "metrics.jsonl"
 EVENTS, RESULT, CHECKPOINT, PLANNED = "events.jsonl", "result.json", "checkpoint", "planned.toml"
-CLIENT_METRICS, WEIGHTS = "client_metrics.json", "model.safetensors"
+CLIENT_METRICS, WEIGHTS, NODES = "client_metrics.json", "model.safetensors", "nodes.json"
 RESERVED = (CONFIG, ENVIRONMENT, FEDERATION, FINGERPRINT, METRICS, EVENTS, CLIENT_METRICS, RESULT, WEIGHTS)
 """Files of a run that a user's own files must not be overwritten by."""
 
@@ -155,6 +155,8 @@ def command(name: str, directory: Path) -> str:
 
 def how_to_continue(directory: Path) -> str:
     """The command that resumes; a script whose objects no file has must be run again."""
+    if (directory / NODES).exists():
+        return "flwr run, with the same app and settings"
     if any(map(is_label, own_code(flat(read_stored(directory / CONFIG).config)))):
         return "the same script, run again"
     return command("resume", directory)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
@@ -19,6 +19,7 @@ from driftless.config.describe import Description, describe
 from driftless.config.resolution import Config, Resolved, flat, to_toml, with_values
 from driftless.config.sections import BOOKKEEPING, FaultsSection
 from driftless.config.stored import changed_code, different_settings, resolve_stored
+from driftless.data.federation import Federation
 from driftless.engine.evaluation_settings import Monitor
 from driftless.engine.fingerprint import fingerprints
 from driftless.engine.history import Event, Record, with_own_values
@@ -37,6 +38,7 @@ from driftless.runs.directory import (
     EVENTS,
     FEDERATION,
     METRICS,
+    NODES,
     PLANNED,
     RESULT,
     WEIGHTS,
@@ -62,6 +64,16 @@ DECIDED = "decided at the start"
 LEFT_OPEN = ("store", "store_dtype")
 """Settings of the engine that stay as given: a run may be resumed where another store fits."""
 
+
+class Player(NamedTuple):
+    """Who plays the rounds of a run: the simulator, or nodes (deploy)."""
+
+    simulation_of: Callable[[Config], Simulation] = simulation_of
+    play: Callable[[Simulation, State], Generator[Record]] = play
+    federation_summary: Callable[[Federation], dict[str, Any]] = federation_summary
+
+
+SIMULATOR = Player()
 Announce = Callable[[Description], object]
 """Called with what a run does, when all is checked and before the first round."""
 
@@ -83,7 +95,11 @@ class Interrupted(Exception):
 
 @one_run_at_a_time()
 def start(
-    resolved: Resolved, directory: Path, callbacks: Iterable[Callback] = (), announce: Announce = ignore
+    resolved: Resolved,
+    directory: Path,
+    callbacks: Iterable[Callback] = (),
+    announce: Announce = ignore,
+    player: Player = SIMULATOR,
 ) -> StoredRun:
     """A new run in a directory that holds none yet. All input is checked before anything is written."""
     ranks = current()
@@ -91,7 +107,7 @@ def start(
         return follow_run(ranks, directory, resolved)
     refuse_existing(directory)
     open_run(ranks, Opening())
-    simulation = simulation_of(resolved.config)
+    simulation = player.simulation_of(resolved.config)
     agree(ranks, resolved.config, simulation)
     simulation.check_fits(directory, checkpoints=True)
     description = describe(resolved.config, simulation)
@@ -102,11 +118,11 @@ def start(
         refuse_existing(directory)
         needs = {"needs": description["memory"]}
         write_json(directory / ENVIRONMENT, environment(resolved.config.engine.threads) | needs)
-        write_json(directory / FEDERATION, federation_summary(simulation.federation), indent=None)
+        write_json(directory / FEDERATION, player.federation_summary(simulation.federation), indent=None)
         write_json(directory / FINGERPRINT, fingerprints(simulation))
         write_atomically(directory / METRICS, b"")
         write_atomically(directory / CONFIG, to_toml(resolved).encode())
-        session = Session(directory, resolved.config, simulation, tuple(callbacks))
+        session = Session(directory, resolved.config, simulation, tuple(callbacks), player)
         return share(ranks, session.run(simulation.init(directory), {}))
 
 
@@ -119,6 +135,7 @@ def resume(
     trust: bool = False,
     announce: Announce = ignore,
     device: str | None = None,
+    player: Player = SIMULATOR,
 ) -> StoredRun:
     """Continue an interrupted run to the same bits.
 
@@ -131,6 +148,11 @@ def resume(
         return follow_run(ranks, directory)
     if not is_run(directory):
         raise InputError(f"'{directory}' is not a run directory; give one that `driftless run` made.")
+    if player is SIMULATOR and (directory / NODES).exists():
+        raise InputError(
+            f"the run in '{directory}' is of a federation, whose nodes have the data; continue it with: "
+            f"{how_to_continue(directory)}."
+        )
     with locked(directory):
         if StoredRun(directory).result is not None:
             raise InputError(
@@ -144,11 +166,11 @@ def resume(
         changed += moved
         used = without_weights(directory, config)
         open_run(ranks, Opening(True, config_text(directory), trust, used == config, device))
-        simulation = simulation_of(used)
+        simulation = player.simulation_of(used)
         agree(ranks, config, simulation)
         simulation = replace(simulation, notices=simulation.notices + changed)
         simulation.check_fits(directory, checkpoints=False)
-        session = Session(directory, config, simulation, tuple(callbacks))
+        session = Session(directory, config, simulation, tuple(callbacks), player)
         loaded = session.checkpoints.load(simulation.init(directory))
         check_same(directory, simulation, without=() if used == config else ("x0",))
         announce(describe(config, simulation))
@@ -168,23 +190,24 @@ def start_or_resume(
     resolved: Resolved | None = None,
     trust: bool = False,
     announce: Announce = ignore,
+    player: Player = SIMULATOR,
 ) -> StoredRun:
     """The run of a directory: started, resumed, or as it is if it has ended. Its settings: default planned.toml."""
     ranks = current()
     if ranks.rank > 0:
         return follow_run(ranks, directory, resolved)
     if not is_run(directory):
-        return start(resolved or resolve_stored(directory / PLANNED, trust), directory, callbacks, announce)
+        return start(resolved or resolve_stored(directory / PLANNED, trust), directory, callbacks, announce, player)
     stored = StoredRun(directory)
     if stored.result is None:
-        return resume(directory, callbacks, trust=trust, announce=announce)
+        return resume(directory, callbacks, trust=trust, announce=announce, player=player)
     open_run(ranks, Opening(False, config_text(directory)))
     return share(ranks, stored)
 
 
-def check_same_run(directory: Path, resolved: Resolved) -> None:
+def check_same_run(directory: Path, resolved: Resolved, player: Player = SIMULATOR) -> None:
     """Raise, naming the difference, unless the run of the directory has these settings, data, model and code."""
-    simulation = simulation_of(resolved.config)
+    simulation = player.simulation_of(resolved.config)
     there, here = flat(StoredRun(directory).config), flat(with_decisions(resolved, simulation).config)
     for key in different_settings(there, here):
         raise InputError(
@@ -198,12 +221,13 @@ class Session:
     """One process playing a run: the open files and the loop over rounds."""
 
     def __init__(
-        self, directory: Path, config: Config, simulation: Simulation, callbacks: tuple[Callback, ...]
+        self, directory: Path, config: Config, simulation: Simulation, callbacks: tuple[Callback, ...], player: Player
     ) -> None:
         self.directory = directory
         self.config = config
         self.simulation = simulation
         self.callbacks = callbacks
+        self.player = player
         self.checkpoints = Checkpoints(directory / CHECKPOINT, fingerprint(config))
         self._place = place_of(directory)
 
@@ -260,7 +284,7 @@ class Session:
             state = replace(state, train_accuracy=rows[-1].get("train_accuracy"), noticed=noticed)
         evaluated: Record | None = None
         """The last one with values of clients that are not yet written."""
-        with interrupts(self.directory) as interrupted, closing(play(self.simulation, state)) as records:
+        with interrupts(self.directory) as interrupted, closing(self.player.play(self.simulation, state)) as records:
             for record in records:
                 reason = self._write(record, rows, metrics, events)
                 self._refuse_moved()

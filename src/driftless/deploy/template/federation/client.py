@@ -1,0 +1,4 @@
+from driftless.deploy.flower import client_app
+from federation.task import data, model
+
+app = client_app(model, data)
