@@ -102,10 +102,10 @@ def header(fields: Request | Answer | Joined | Refusal) -> ConfigRecord:
 
 def read_header(content: RecordDict, cls: type[Fields], records: Iterable[str] = ()) -> Fields:
     """The fields of a message that was received, which must have these other records and no more."""
-    found = set(content)
-    if found != {HEADER, *records}:
-        given = ", ".join(map(short, sorted(found)[:5])) or "nothing"
-        raise Refused(f"the message has the records {given} instead of {', '.join(sorted({HEADER, *records}))}")
+    found, wanted = set(content), {HEADER, *records}
+    if found != wanted:
+        given, expected = (", ".join(map(short, sorted(names)[:5])) or "nothing" for names in (found, wanted))
+        raise Refused(f"the message has the records {given} instead of {expected}")
     record: Any = content[HEADER]
     if not isinstance(record, ConfigRecord) or set(record) != set(cls._fields):
         raise Refused(f"the record '{HEADER}' does not have the fields of protocol {PROTOCOL}")
