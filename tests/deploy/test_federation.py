@@ -103,7 +103,7 @@ def simulated(folder: Path, algorithm: Algorithm) -> StoredRun:
 
 
 def assert_equal_models(deployed: StoredRun, simulated: StoredRun) -> None:
-    assert list(deployed.state) == list(simulated.state)
+    assert set(deployed.state) == set(simulated.state)
     for name, value in simulated.state.items():
         assert float((deployed.state[name] - value).abs().max()) <= 1e-6, name
 

@@ -50,5 +50,7 @@ def _add_tensor(total: Any, name: str, values: Tensor, dtype: torch.dtype | None
     """Piece by piece: copied are only those that are not contiguous, or of another type."""
     dtype = dtype if dtype and values.is_floating_point() else values.dtype
     total.update(f"{name} {dtype} {list(values.shape)}".encode())
+    if len(values) and values.stride(0) == 0:  # one row, expanded: read once, however often it is there
+        values = values[:1]
     for piece in pieces(values.detach()):
         total.update(piece.to(dtype).contiguous().view(-1).view(torch.uint8).numpy())

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from driftless.deploy.protocol import MOST_CLIENTS
 from driftless.errors import InputError, check_choice, check_range, check_whole, unknown
 
 PREFIX, OWN = "deploy.", "app."
@@ -34,7 +35,7 @@ class Deployment:
                 "deploy.clients is not set; set it to the number of nodes that the federation has, such as "
                 "deploy.clients = 4."
             )
-        check_whole("deploy.clients", self.clients, 1)
+        check_whole("deploy.clients", self.clients, 1, most=MOST_CLIENTS)
         for name in ("deadline", "join_timeout", "largest_value"):
             check_range(f"{PREFIX}{name}", getattr(self, name), 0, math.inf, low_open=True, high_open=True)
         check_choice("deploy.reset_lost_state", self.reset_lost_state, (True, False))
