@@ -97,36 +97,34 @@ def play_round(
         if algorithm.needs_clients:
             return RoundResult(None, None, row, left_out)
         empty = play_empty_round(plan, algorithm, server, t)
-        return empty._replace(row=empty.row | row, left_out=left_out)
+        return empty._replace(row=row | empty.row, left_out=left_out)
     mean, metrics = means_of(total, algorithm.uniform)
     r = round_facts(plan, msg.x, t, total.number, metrics.steps, metrics.examples)
-    row |= row_of(total, mean, metrics)
-    return updated(algorithm, server, msg, mean, r._replace(cohort_gradient=cohort_gradient), row, left_out)
+    result = updated(algorithm, server, msg, mean, r._replace(cohort_gradient=cohort_gradient))
+    measured = row_of(total, mean, metrics) if result.server is not None else {}
+    return result._replace(row=row | measured | result.row, left_out=left_out)
 
 
-def updated(
-    algorithm: Algorithm, server: Server, msg: Message, mean: Upload, r: Round, row: dict[str, float],
-    left_out: list[int],
-) -> RoundResult:  # fmt: skip
+def updated(algorithm: Algorithm, server: Server, msg: Message, mean: Upload, r: Round) -> RoundResult:
+    """The server's step; its row has what the algorithm itself records."""
     new_server = algorithm.update(server, mean, r)
     # Numbers that are not vectors may be infinite on purpose: "the lowest so far" before there is one.
     if not all(bool(torch.isfinite(leaf).all()) for leaf in leaves(new_server) if leaf.dim()):
-        return RoundResult(None, None, row, left_out)
+        return RoundResult(None, None, {}, [])
     own = {name: float(value) for name, value in algorithm.diagnostics(new_server, mean).items()}
-    return RoundResult(new_server, msg.x + mean.delta, row | own, left_out)
+    return RoundResult(new_server, msg.x + mean.delta, own, [])
 
 
 def play_empty_round(plan: RoundPlan, algorithm: Algorithm, server: Server, t: int) -> RoundResult:
     """A round to which no client was drawn, or from which none arrived: nothing changes, unless `update` says so."""
     msg = algorithm.broadcast(server)
-    row = {"bytes_down": 0.0, "bytes_up": 0.0}
     if algorithm.needs_clients:
-        return RoundResult(server, msg.x, row, [])
+        return RoundResult(server, msg.x, {}, [])
     one = torch.ones_like(msg.x[0])
     r = round_facts(plan, msg.x, t, 0, one, one)
     client, of_client = algorithm.init_client(msg.x), r._replace(gradient=torch.zeros_like(msg.x))
     upload, _ = algorithm.upload(msg.x, algorithm.init_local(msg, client, of_client), msg, client, of_client)
-    return updated(algorithm, server, msg, map_leaves(torch.zeros_like, upload), r, row, [])
+    return updated(algorithm, server, msg, map_leaves(torch.zeros_like, upload), r)
 
 
 def round_facts(plan: RoundPlan, x: Vector, t: int, cohort: int, steps: Tensor, examples: Tensor) -> Round:

@@ -206,6 +206,7 @@ def next_round(
         before, state = state, accepted(state, result, executor, t)
     else:
         result = play_empty_round(plan, algorithm, state.server, t)
+        result.row.update(bytes_down=0.0, bytes_up=0.0)
         before, state = state, accepted(state, result, None, t)
 
     sizes = federation.sizes[cohort]
