@@ -125,46 +125,43 @@ def play_round(
     in_vain = answerless * size_in_bytes(msg)
     if not len(cohort):
         empty = play_empty_round(plan, algorithm, server, t)
-        return empty._replace(row=empty.row | {"bytes_down": in_vain})
+        return empty._replace(row=empty.row | {"bytes_down": in_vain, "bytes_up": 0})
     total, cohort_gradient = executor.train(msg, cohort, t)
     row = traffic(msg, total.uploads, len(cohort), algorithm)
     row["bytes_down"] += in_vain
     missing = in_blocks(plan, cohort)[~total.arrived.cpu().numpy()].tolist()
     left_out = {client: executor.reasons.get(client, NOT_FINITE) for client in missing}
     if total.number == 0:
-        if algorithm.needs_clients:
-            return RoundResult(None, None, row, left_out)
         empty = play_empty_round(plan, algorithm, server, t)
-        return empty._replace(row=empty.row | row, left_out=left_out)
+        return empty._replace(row=row | empty.row, left_out=left_out)
     if too_few := plan.aggregation.too_few(total.number):
         return RoundResult(None, None, row, left_out, too_few)
     plain, metrics = means_of(total, algorithm.uniform)
     mean, about = aggregated(plan, total, plain)
     r = round_facts(plan, msg.x, t, total.number, metrics.steps, metrics.examples)
-    row |= row_of(total, plain, metrics, mean) | about
-    return updated(algorithm, server, msg, mean, r._replace(cohort_gradient=cohort_gradient), row, left_out)
+    result = updated(algorithm, server, msg, mean, r._replace(cohort_gradient=cohort_gradient))
+    measured = row_of(total, plain, metrics, mean) | about if result.server is not None else {}
+    return result._replace(row=row | measured | result.row, left_out=left_out)
 
 
-def updated(
-    algorithm: Algorithm, server: Server, msg: Message, mean: Upload, r: Round, row: dict[str, float],
-    left_out: dict[int, str],
-) -> RoundResult:  # fmt: skip
+def updated(algorithm: Algorithm, server: Server, msg: Message, mean: Upload, r: Round) -> RoundResult:
+    """The server's step; its row has what the algorithm itself records."""
     new_server = algorithm.update(server, mean, r)
     # Numbers that are not vectors may be infinite on purpose: "the lowest so far" before there is one.
     if not all(bool(torch.isfinite(leaf).all()) for leaf in leaves(new_server) if leaf.dim()):
-        return RoundResult(None, None, row, left_out)
+        return RoundResult(None, None, {}, {})
     own = {name: float(value) for name, value in algorithm.diagnostics(new_server, mean).items()}
-    return RoundResult(new_server, msg.x + mean.delta, row | own, left_out)
+    return RoundResult(new_server, msg.x + mean.delta, own, {})
 
 
 def play_empty_round(plan: RoundPlan, algorithm: Algorithm, server: Server, t: int) -> RoundResult:
     """A round to which no client was drawn, or from which none arrived: nothing changes, unless `update` says so."""
-    msg, row = algorithm.broadcast(server), {"bytes_down": 0.0, "bytes_up": 0.0}
+    msg = algorithm.broadcast(server)
     if algorithm.needs_clients:
-        return RoundResult(None, None, row, {})
+        return RoundResult(None, None, {}, {})
     one = torch.ones_like(msg.x[0])
     zeros = map_leaves(torch.zeros_like, example_upload(plan.work))
-    return updated(algorithm, server, msg, zeros, round_facts(plan, msg.x, t, 0, one, one), row, {})
+    return updated(algorithm, server, msg, zeros, round_facts(plan, msg.x, t, 0, one, one))
 
 
 def aggregated(plan: RoundPlan, total: BlockSums, mean: Upload) -> Aggregated:
