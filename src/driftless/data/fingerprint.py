@@ -51,6 +51,6 @@ def _add_tensor(total: Any, name: str, values: Tensor, dtype: torch.dtype | None
     dtype = dtype if dtype and values.is_floating_point() else values.dtype
     total.update(f"{name} {dtype} {list(values.shape)}".encode())
     if len(values) and values.stride(0) == 0:  # one row, expanded: read once, however often it is there
-        values = values[:1]
+        values = values[:1].clone(memory_format=torch.contiguous_format)
     for piece in pieces(values.detach()):
         total.update(piece.to(dtype).contiguous().view(-1).view(torch.uint8).numpy())
