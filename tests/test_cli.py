@@ -427,7 +427,7 @@ def test_an_interrupt_before_the_first_round_ends_with_130_and_without_a_traceba
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("driftless.runs.run.simulation_of", interrupted)
+    monkeypatch.setattr("driftless.config.build.federation_of", interrupted)
     ended = driftless("run", *words("output=here"))
     assert ended.code == 130
     assert "Traceback" not in ended.err

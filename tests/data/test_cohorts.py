@@ -23,6 +23,7 @@ from driftless.data.cohorts import (
     sampling_of,
     typical_cohort,
 )
+from driftless.engine.history import Event
 from driftless.errors import InputError
 
 SCHEDULES = [Constant(10), Constant(0.25), Doubling(3, 2, 20), Cyclic(7), Cyclic(0.3)]
@@ -290,7 +291,8 @@ def test_a_round_without_clients_changes_nothing(workers):
         assert torch.equal(records[i].x, records[i - 1].x)
         assert records[i].metrics["bytes_up"] == 0
     assert len(result.state.clients) == len({client for record in records for client in record.cohort})
-    assert not result.events
+    said = "round without clients: server state kept as it was"
+    assert result.events == [Event(i + 1, said) for i in empty]
 
 
 @pytest.mark.parametrize("schedule", [Constant(10), Cyclic(10), Doubling(10, 5, 100)], ids=repr)

@@ -221,7 +221,10 @@ IN_PARTS: dict[str, Function] = {
     "a rate of each client": lambda c, n, f: (torch.addcmul(c[0], gradients(n), f[3], value=-1), c[1]),
     "weight decay": lambda c, n, f: (torch.addcmul(c[0], gradients(n) + 0.01 * c[0], f[0], value=-1), c[1]),
     "a sum of directions": accumulated,
-}
+    "a cat along the last dimension": lambda c, n, f: (
+        c[0] - (torch.cat([value.flatten(1) for value in n], -1) - f[2]), c[1]
+    ),
+}  # fmt: skip
 WHOLE: dict[str, Function] = {
     "momentum": momentum,
     "a norm": lambda c, n, f: (c[0] - gradients(n) / gradients(n).norm(), c[1]),

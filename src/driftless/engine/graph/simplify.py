@@ -249,8 +249,8 @@ def is_worth_splitting(cat: Node) -> bool:
 
 def split(graph: Graph, node: Node, cat: Node, parts_of: dict[Node, list[Node]]) -> Node:
     """The concatenation of the node's operation on each part."""
-    dim: int = operands(cat)[1] if len(cat.args) > 1 else 0
     shape = layout(node).shape
+    dim: int = operands(cat)[1] % len(shape) if len(cat.args) > 1 else 0  # -1 is the last one
     results: list[Node] = []
     start = 0
     with graph.inserting_before(node):
