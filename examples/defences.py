@@ -1,4 +1,4 @@
-"""Sign-flipping clients against four ways to aggregate: python examples/defences.py (about 25 minutes on two cores)
+"""Sign-flipping clients against four ways to aggregate: python examples/defences.py (half an hour on two cores)
 
 Prints the table of docs/defences.md: the test accuracy of FedAvg, SCAFFOLD, AdaBest and GHBM on digits and MNIST, when
 none, a tenth or three tenths of the clients send the opposite of their upload. The mean of the last five evaluations,

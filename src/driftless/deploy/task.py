@@ -10,12 +10,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from driftless.algorithm import Algorithm
+from driftless.config.arguments import Described, describe_algorithm, describe_evaluation
 from driftless.config.build import DTYPES, algorithm_of, cohort_of, local_of, loss_of, model_of, output_of
-from driftless.config.resolution import Resolved, combine
+from driftless.config.resolution import Resolved, combine, full_keys
 from driftless.config.user_code import PYTHON, using
 from driftless.data.cohorts import as_schedule
 from driftless.data.federation import Federation
 from driftless.engine.device import as_device, state_dtype
+from driftless.engine.evaluation_settings import EvaluationSettings
 from driftless.engine.flat import FlatModel
 from driftless.engine.losses import Loss, default_loss
 from driftless.engine.metrics import Given
@@ -51,28 +53,35 @@ class Task:
     def resolved(self, settings: Mapping[str, Any], federation: Federation | None) -> Generator[Resolved]:
         """The configuration of the run; within it, its labels stand for these objects."""
         refuse_settings(settings)
-        given = {
-            "model.name": self.model, "algorithm.name": with_secure_noise(self.algorithm), "local.loss": self.loss,
-            "model.output": self.model_output, "run.cohort": self.cohort, "evaluate.metrics": self.metrics,
-        }  # fmt: skip
-        objects: dict[str, Any] = {NODES: federation}
-        values: dict[str, Any] = {"run.checkpoint_every": 1, **settings, **FIXED}
+        made = Described({NODES: federation})
+        with using(made.objects):
+            settings = full_keys(settings, {**settings, **FIXED})
+        made.values = {"run.checkpoint_every": 1, **settings, **FIXED}
         if any(key.startswith("privacy.") for key in settings):
-            values.setdefault("privacy.noise_source", "secure")
+            made.values.setdefault("privacy.noise_source", "secure")
+        if self.algorithm is not None:
+            made.values = {key: value for key, value in made.values.items() if not key.startswith("algorithm.")}
+            describe_algorithm(made, with_secure_noise(self.algorithm), {"local": SOURCE}, "")
+        given = {
+            "model.name": self.model, "local.loss": self.loss, "model.output": self.model_output,
+            "run.cohort": self.cohort,
+        }  # fmt: skip
         for key, value in given.items():
-            if value is None:
-                continue
-            if isinstance(value, (str, int, float)):
-                values[key] = value
-                continue
-            label = f"{PYTHON}{getattr(value, '__name__', type(value).__name__)}"
-            objects[label] = value
-            values[key] = [label] if key == "evaluate.metrics" else label
-        with using(objects):
-            yield combine([(SOURCE, values)])
+            if value is not None:
+                made.set(key, value)
+        if self.metrics is not None:
+            made.values["evaluate.metrics"] = names_of_metrics(made, self.metrics)
+        with using(made.objects):
+            yield combine([(SOURCE, made.values)])
 
 
-def with_secure_noise(algorithm: Algorithm | None) -> Algorithm | None:
+def names_of_metrics(made: Described, metrics: Given) -> Any:
+    other = Described(made.objects)
+    describe_evaluation(other, EvaluationSettings(metrics))
+    return other.values["evaluate.metrics"]
+
+
+def with_secure_noise(algorithm: Algorithm) -> Algorithm:
     return replace(algorithm, noise_source="secure") if isinstance(algorithm, DifferentialPrivacy) else algorithm
 
 
