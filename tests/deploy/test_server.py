@@ -83,6 +83,13 @@ def test_nodes_that_do_not_come_are_waited_for_and_then_counted(tmp_path: Path, 
         nodes.play()
 
 
+def test_the_page_of_a_run_of_nodes_does_not_claim_to_know_their_labels(tmp_path: Path):
+    _, stored = played(tmp_path)
+    page = driftless.report([stored.path], tmp_path / "page.html").read_text()
+    assert "is known to its node only" in page
+    assert "regression" not in page
+
+
 def test_rounds_without_an_answer_are_no_divergence(tmp_path: Path):
     def silent(request: Any, answer: RecordDict) -> RecordDict | str:
         return "not connected" if request.round > 1 else answer

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from driftless.config.sections import Config
+from driftless.data.cohorts import sampling_of
 from driftless.data.datasets import DATASETS
 from driftless.data.load import partition_used
 from driftless.data.partition import PARTITIONS
@@ -31,7 +32,7 @@ def describe(config: Config, simulation: Simulation) -> Description:
     return {
         "algorithm": algorithm + in_brackets(config.algorithm.model_extra or {}),
         "rounds": f"{simulation.rounds:,} rounds",
-        "cohort": f"cohort {size} of {federation.clients:,}",
+        "cohort": f"cohort {'about ' * (sampling_of(simulation.cohort) == 'poisson')}{size} of {federation.clients:,}",
         **({"faults": text} if (text := faults_text(simulation.faults, int(simulation.attackers.sum()))) else {}),
         "local": f"local: {training_text(simulation.training, simulation.rounds)}",
         "data": f"{data}: {clients_text(simulation)}{partition_text(config)}",

@@ -57,7 +57,10 @@ def partition_of(curve: Curve) -> Partition:
 def described(title: str, stored: dict[str, Any], curve: Curve) -> Partition:
     text = sizes_text(stored)
     if stored["labels"] is None:
-        return Partition(title, None, f"{text} The targets are numbers (regression): no labels.", stored["clients"])
+        known = "The targets are numbers (regression): no labels."
+        if stored.get("classes") is not None:
+            known = "Which labels a client has is known to its node only."
+        return Partition(title, None, f"{text} {known}", stored["clients"])
     counts = np.array(stored["labels"], dtype=np.int64)
     text = f"Examples of each class that each client has. {text} {skew_text(stored, counts)}"
     seeds = {division_seed(run) for run in curve.runs}
