@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from flwr.app import RecordDict
@@ -12,6 +13,7 @@ import driftless
 from deploy.in_process import CLIENTS, Nodes, net, played, settings
 from driftless.algorithms import FedAvg, Scaffold
 from driftless.deploy import server
+from driftless.deploy.flower import Failed, server_app
 from driftless.deploy.settings import Deployment, split
 from driftless.deploy.task import Task
 from driftless.errors import InputError
@@ -39,6 +41,15 @@ def test_a_mistake_in_the_settings_is_one_sentence(change: dict[str, Any], said:
     with pytest.raises(InputError, match=said.replace("?", r"\?")):
         Nodes(tmp_path, settings(tmp_path) | change).play()
     assert not (tmp_path / "run" / "metrics.jsonl").exists()
+
+
+def test_the_app_fails_with_the_sentence_alone():
+    app = server_app(net)
+    context: Any = SimpleNamespace(run_config={"deploy.clients": 2, "local.lrr": 3})
+    with pytest.raises(Failed, match="did you mean 'lr'") as failed:
+        app(cast(Any, None), context)
+    assert failed.value.exit_code >= 100  # what Flower counts as a failure
+    assert failed.value.__suppress_context__
 
 
 def test_settings_of_the_users_own_code_are_left_to_it():

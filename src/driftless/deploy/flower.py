@@ -20,6 +20,7 @@ from flwr.app.exception import AppExitException
 from flwr.clientapp import ClientApp
 from flwr.clientapp.typing import Mod
 from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.exit import ExitCode
 from torch import Tensor, nn
 
 from driftless.algorithm import Algorithm
@@ -49,7 +50,7 @@ MESSAGE_TYPE = "train"
 class Failed(AppExitException):
     """A mistake in the settings or the data, in one sentence."""
 
-    exit_code = 1
+    exit_code = ExitCode.SERVERAPP_EXCEPTION  # Flower counts codes below 100 as success
 
 
 def server_app(
