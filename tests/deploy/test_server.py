@@ -30,6 +30,7 @@ from driftless.errors import InputError
         ({"local.epoch": 3}, "did you mean 'epochs'?"),
         ({"data.name": "digits"}, "the nodes have the data"),
         ({"faults.dropout": 0.1}, "faults of its own"),
+        ({"dropout": 0.1}, "faults.dropout cannot be set in a federation"),
         ({"server.inference": "clients"}, "does not see the models of clients"),
         ({"algorithm.name": "scafold"}, "did you mean 'scaffold'?"),
         ({"run.cohort": 9}, "larger than the federation of 4 clients"),

@@ -33,12 +33,11 @@ from driftless.deploy.records import packed, short, unpacked
 from driftless.deploy.refusal import Refused
 from driftless.deploy.roster import Roster
 from driftless.deploy.settings import Deployment
-from driftless.engine.batches import steps_of
 from driftless.engine.clients import ClientStore
 from driftless.engine.evaluate import Evaluated, Evaluation
 from driftless.engine.example_upload import example_upload
 from driftless.engine.local import Trained
-from driftless.engine.minibatches import Block
+from driftless.engine.minibatches import Block, block_of
 from driftless.engine.round import InProcess, RoundPlan, gradient_sum, in_blocks, mean_gradient, received
 from driftless.engine.sums import BlockSums
 from driftless.engine.tree import Tree, leaves, map_leaves, stack
@@ -176,10 +175,7 @@ class Nodes:
         return answer
 
     def _block(self, clients: list[int], t: int, x: Vector) -> Block:
-        numbers = np.array(clients, dtype=np.int64)
-        examples = self._plan.work.federation.sizes[numbers]
-        steps = steps_of(self._plan.work.training, examples)
-        return Block(t, numbers, torch.from_numpy(steps).to(x), torch.from_numpy(examples).to(x))
+        return block_of(self._plan.work, np.array(clients, dtype=np.int64), t, x)
 
     def _trained(self, updates: list[Update], x: Vector) -> Trained:
         """As after local training of a block, without what stays on the nodes: models and states."""

@@ -13,7 +13,7 @@ import torch
 from flwr.app import ConfigRecord, RecordDict
 from torch import Tensor
 
-from driftless.algorithm import Facts, OnRequest, Round, Vector
+from driftless.algorithm import Facts, OnRequest, Vector
 from driftless.data.federation import Federation
 from driftless.data.inputs import Inputs, named_inputs
 from driftless.deploy.facts import check_facts, facts_of
@@ -37,10 +37,11 @@ from driftless.deploy.protocol import (
 )
 from driftless.deploy.records import packed, unpacked
 from driftless.deploy.refusal import Refused
-from driftless.engine.batches import check_steps, steps_of
+from driftless.engine.batches import check_steps
 from driftless.engine.local import Trained
-from driftless.engine.minibatches import Block, Workload
+from driftless.engine.minibatches import Block, Workload, block_of
 from driftless.engine.model_fit import check_fit
+from driftless.engine.round import round_facts
 from driftless.engine.single import SingleTrainer
 from driftless.engine.sums import finite_rows
 from driftless.engine.tree import leaves, map_leaves
@@ -140,11 +141,8 @@ class Node:
         state = map_leaves(lambda leaf: leaf.to(msg.x.device)[None], initial if lost else state)
         block = self._block(request, msg.x)
         gradient = self._trainer.gradients(block, msg.x) if self._work.algorithm.full_gradient == "before" else None
-        lr = msg.x.new_tensor(self._work.training.lr_at(request.round))
-        r = Round(
-            msg.x.new_tensor(request.round), lr, block.steps, block.examples, request.cohort, request.clients,
-            self._work.model.layers, gradient, cohort_gradient,
-        )  # fmt: skip
+        r = round_facts(self._work, msg.x, request.round, request.cohort, block.steps, block.examples)
+        r = r._replace(gradient=gradient, cohort_gradient=cohort_gradient)
         trained = self._trainer.train(block, msg, state, r)
         if bool(finite_rows((trained.upload, trained.client)).all()):
             begun_with = 0 if lost else request.state_round
@@ -153,10 +151,7 @@ class Node:
         return trained, lost
 
     def _block(self, request: Request, x: Vector) -> Block:
-        clients = np.array([request.client])
-        examples = self._work.federation.sizes[clients]
-        steps = steps_of(self._work.training, examples)
-        return Block(request.round, clients, torch.from_numpy(steps).to(x), torch.from_numpy(examples).to(x))
+        return block_of(self._work, np.array([request.client]), request.round, x)
 
     def _answer(self, request: Request) -> Answer:
         block = self._block(request, self._work.model.initial)

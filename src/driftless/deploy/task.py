@@ -24,7 +24,7 @@ from driftless.engine.metrics import Given
 from driftless.engine.minibatches import Workload
 from driftless.errors import InputError, check_choice
 from driftless.privacy import DifferentialPrivacy
-from driftless.simulate import planned
+from driftless.simulate import as_module, planned
 
 NODES = f"{PYTHON}nodes"
 """The label of the data, which are on the nodes."""
@@ -52,10 +52,10 @@ class Task:
     @contextmanager
     def resolved(self, settings: Mapping[str, Any], federation: Federation | None) -> Generator[Resolved]:
         """The configuration of the run; within it, its labels stand for these objects."""
-        refuse_settings(settings)
         made = Described({NODES: federation})
         with using(made.objects):
             settings = full_keys(settings, {**settings, **FIXED})
+        refuse_settings(settings)
         made.values = {"run.checkpoint_every": 1, **settings, **FIXED}
         if any(key.startswith("privacy.") for key in settings):
             made.values.setdefault("privacy.noise_source", "secure")
@@ -97,14 +97,8 @@ def workload_of(resolved: Resolved, federation: Federation) -> Workload:
     config = resolved.config
     check_choice("engine.precision", config.engine.precision, DTYPES)
     precision = DTYPES[config.engine.precision]
-    found = model_of(config, federation)
-    if isinstance(found, str):
-        from driftless import models
-
-        found = models.build(
-            found, federation.input_shape, federation.classes, config.run.seed, federation.target_shape
-        )
-    model = FlatModel(found, precision, output_of(config), as_device(config.engine.device))
+    module = as_module(model_of(config, federation), federation, config.run.seed)
+    model = FlatModel(module, precision, output_of(config), as_device(config.engine.device))
     federation = federation.to(state_dtype(precision), train_inputs=False)
     loss = loss_of(config) or default_loss(federation.targets)
     training = local_of(config).for_rounds(config.run.rounds)

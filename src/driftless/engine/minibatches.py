@@ -47,6 +47,13 @@ class Block(NamedTuple):
     """n_i [clients]."""
 
 
+def block_of(work: Workload, clients: np.ndarray, t: int, x: Tensor) -> Block:
+    """Numbers are of the type and device of x."""
+    examples = work.federation.sizes[clients]
+    steps = batches.steps_of(work.training, examples)
+    return Block(t, clients, torch.from_numpy(steps).to(x), torch.from_numpy(examples).to(x))
+
+
 def plans_of(work: Workload, clients: list[int], t: int) -> list[Plan]:
     sizes = work.federation.sizes[clients].tolist()
     rngs = streams(work.seed, "batches", t, clients)

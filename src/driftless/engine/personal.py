@@ -50,7 +50,7 @@ def with_personal(found: Evaluated, plan: RoundPlan, x: Vector, t: int) -> Evalu
     kind = "accuracy" if "accuracy" in found.clients else "loss"
     values = [math.nan] * own.clients
     for block in blocks_of(plan, clients, t, x):
-        r = round_facts(plan, x, t, len(clients), block.steps, block.examples)
+        r = round_facts(plan.work, x, t, len(clients), block.steps, block.examples)
         models = plan.trainer.train(block, Model(x), (), r).y
         for client, y in zip(block.clients.tolist(), models, strict=True):
             values[client] = on_own_test_data(plan.work, y, client, t, kind)

@@ -68,7 +68,7 @@ class Rank:
         try:
             for i in mine:
                 start = time.perf_counter()
-                r = round_facts(plan, msg.x, t, len(cohort), blocks[i].steps, blocks[i].examples)
+                r = round_facts(plan.work, msg.x, t, len(cohort), blocks[i].steps, blocks[i].examples)
                 r = r._replace(gradient=gradients.get(i), cohort_gradient=cohort_gradient)
                 sums, states[i] = train_block(plan, blocks[i], msg, self.store, r)
                 self.trained_seconds += time.perf_counter() - start

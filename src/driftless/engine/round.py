@@ -23,7 +23,7 @@ from driftless.engine.clients import ClientStore
 from driftless.engine.evaluate import Evaluated, Evaluation, evaluate_batches, evaluated
 from driftless.engine.example_upload import example_upload
 from driftless.engine.local import Trained
-from driftless.engine.minibatches import Block, Workload
+from driftless.engine.minibatches import Block, Workload, block_of
 from driftless.engine.sums import (
     BlockSums,
     UploadRows,
@@ -124,7 +124,7 @@ def play_round(
     msg = algorithm.broadcast(server)
     in_vain = answerless * size_in_bytes(msg)
     if not len(cohort):
-        empty = play_empty_round(plan, algorithm, server, t)
+        empty = play_empty_round(plan, algorithm, server, msg, t)
         return empty._replace(row=empty.row | {"bytes_down": in_vain, "bytes_up": 0})
     total, cohort_gradient = executor.train(msg, cohort, t)
     row = traffic(msg, total.uploads, len(cohort), algorithm)
@@ -132,13 +132,13 @@ def play_round(
     missing = in_blocks(plan, cohort)[~total.arrived.cpu().numpy()].tolist()
     left_out = {client: executor.reasons.get(client, NOT_FINITE) for client in missing}
     if total.number == 0:
-        empty = play_empty_round(plan, algorithm, server, t)
+        empty = play_empty_round(plan, algorithm, server, msg, t)
         return empty._replace(row=row | empty.row, left_out=left_out)
     if too_few := plan.aggregation.too_few(total.number):
         return RoundResult(None, None, row, left_out, too_few)
     plain, metrics = means_of(total, algorithm.uniform)
     mean, about = aggregated(plan, total, plain)
-    r = round_facts(plan, msg.x, t, total.number, metrics.steps, metrics.examples)
+    r = round_facts(plan.work, msg.x, t, total.number, metrics.steps, metrics.examples)
     result = updated(algorithm, server, msg, mean, r._replace(cohort_gradient=cohort_gradient))
     measured = row_of(total, plain, metrics, mean) | about if result.server is not None else {}
     return result._replace(row=row | measured | result.row, left_out=left_out)
@@ -154,14 +154,13 @@ def updated(algorithm: Algorithm, server: Server, msg: Message, mean: Upload, r:
     return RoundResult(new_server, msg.x + mean.delta, own, {})
 
 
-def play_empty_round(plan: RoundPlan, algorithm: Algorithm, server: Server, t: int) -> RoundResult:
+def play_empty_round(plan: RoundPlan, algorithm: Algorithm, server: Server, msg: Message, t: int) -> RoundResult:
     """A round to which no client was drawn, or from which none arrived: nothing changes, unless `update` says so."""
-    msg = algorithm.broadcast(server)
     if algorithm.needs_clients:
         return RoundResult(None, None, {}, {})
     one = torch.ones_like(msg.x[0])
     zeros = map_leaves(torch.zeros_like, example_upload(plan.work))
-    return updated(algorithm, server, msg, zeros, round_facts(plan, msg.x, t, 0, one, one))
+    return updated(algorithm, server, msg, zeros, round_facts(plan.work, msg.x, t, 0, one, one))
 
 
 def aggregated(plan: RoundPlan, total: BlockSums, mean: Upload) -> Aggregated:
@@ -171,11 +170,10 @@ def aggregated(plan: RoundPlan, total: BlockSums, mean: Upload) -> Aggregated:
     return plan.aggregation.of(joined(total.rows, total.arrived), plan.work.algorithm.uniform)
 
 
-def round_facts(plan: RoundPlan, x: Vector, t: int, cohort: int, steps: Tensor, examples: Tensor) -> Round:
+def round_facts(work: Workload, x: Vector, t: int, cohort: int, steps: Tensor, examples: Tensor) -> Round:
     """`steps` and `examples`: means over the cohort for the server, a number for each client of a block."""
-    lr = x.new_tensor(plan.work.training.lr_at(t))
-    clients = plan.work.federation.clients
-    return Round(x.new_tensor(t), lr, steps, examples, cohort, clients, plan.work.model.layers)
+    lr = x.new_tensor(work.training.lr_at(t))
+    return Round(x.new_tensor(t), lr, steps, examples, cohort, work.federation.clients, work.model.layers)
 
 
 class InProcess:
@@ -198,7 +196,7 @@ class InProcess:
             gradients, cohort_gradient = [*of_blocks], mean_gradient(plan, sums)
         total, self._trained = None, []
         for block, gradient in zip(blocks, gradients, strict=True):
-            r = round_facts(plan, msg.x, t, len(cohort), block.steps, block.examples)
+            r = round_facts(plan.work, msg.x, t, len(cohort), block.steps, block.examples)
             r = r._replace(gradient=gradient, cohort_gradient=cohort_gradient)
             sums, states = train_block(plan, block, msg, self._store, r)
             total = add(total, sums)
@@ -217,12 +215,8 @@ class InProcess:
 
 def blocks_of(plan: RoundPlan, cohort: np.ndarray, t: int, x: Vector) -> list[Block]:
     """The cohort in blocks of equal sizes, as far as that is possible; numbers are of the type and device of x."""
-    blocks: list[Block] = []
-    for clients in np.array_split(in_blocks(plan, cohort), -(-len(cohort) // plan.block_size)):
-        examples = plan.work.federation.sizes[clients]
-        steps = steps_of(plan.work.training, examples)
-        blocks.append(Block(t, clients, torch.from_numpy(steps).to(x), torch.from_numpy(examples).to(x)))
-    return blocks
+    parts = np.array_split(in_blocks(plan, cohort), -(-len(cohort) // plan.block_size))
+    return [block_of(plan.work, clients, t, x) for clients in parts]
 
 
 def in_blocks(plan: RoundPlan, cohort: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from driftless import models
 from driftless.config.build import simulation_of
 from driftless.config.describe import Description, describe
 from driftless.config.resolution import Config, Resolved, flat, to_toml, with_values
-from driftless.config.sections import BOOKKEEPING, FaultsSection
+from driftless.config.sections import BOOKKEEPING
 from driftless.config.stored import changed_code, different_settings, resolve_stored
 from driftless.data.federation import Federation
 from driftless.engine.evaluation_settings import Monitor
@@ -406,6 +406,4 @@ def fingerprint(config: Config) -> str:
     for key in (*BOOKKEEPING, "engine.workers", "engine.memory", "engine.device", "engine.store"):
         section, _, name = key.partition(".")
         settings[section].pop(name)
-    if config.faults == FaultsSection():
-        settings.pop("faults")  # so that runs of versions without this section can be continued
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
