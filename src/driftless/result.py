@@ -70,7 +70,7 @@ def send_result(ranks: Ranks, result: Result) -> None:
     if ranks.size == 1:
         return
     state = result.state
-    facts = {"round": state.round, "lost": state.lost, "train_accuracy": state.train_accuracy}
+    facts = {"round": state.round, "lost": state.lost, "accuracies": dict(state.accuracies)}
     facts |= {"history": list(result.history), "events": result.events, "client_metrics": result.client_metrics}
     ranks.broadcast_text(json.dumps(facts))
     with ranks.together():
@@ -86,7 +86,7 @@ def received_result(ranks: Ranks, simulation: Simulation) -> Result:
         ranks.group.broadcast(vectors)
     *server, aggregate, inference = vectors
     state = replace(
-        fresh, round=told["round"], lost=told["lost"], train_accuracy=told["train_accuracy"],
+        fresh, round=told["round"], lost=told["lost"], accuracies=told["accuracies"],
         server=with_leaves(fresh.server, server), aggregate=aggregate,
     )  # fmt: skip
     return Result(

@@ -256,7 +256,7 @@ def prepare(
     monitor = None if evaluate_every == 0 else monitor_of(settings, of)
     if evaluate_every is None:
         evaluate_every = evaluation_interval(flat, of.federation, local, schedule, seed)
-    elif evaluate_every == 0 and settings != EvaluationSettings():
+    elif evaluate_every == 0 and replace(settings, cohort=False) != EvaluationSettings():
         raise InputError("evaluate_every=0 never evaluates, and an evaluation is set; set it to 1 or more.")
     return Simulation(
         algorithm, federation, flat, local, schedule, loss, weighting or algorithm.weighting, seed, engine, rounds, of,

@@ -35,6 +35,7 @@ from driftless.errors import InputError
         ({"algorithm.name": "scafold"}, "did you mean 'scaffold'?"),
         ({"run.cohort": 9}, "larger than the federation of 4 clients"),
         ({"evaluate.finetune_steps": 2}, "finetune_steps"),
+        ({"evaluate.cohort": True}, "evaluate.cohort needs the data of clients"),
         ({"privacy.noise_multiplier": 1.0, "server.aggregation": "median"}, "is not a mean"),
     ],
 )

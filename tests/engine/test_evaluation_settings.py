@@ -24,6 +24,7 @@ from engine.test_metrics import own_tests
         ({"finetune_steps": -1}, "finetune_steps must be a whole number of at least 0"),
         ({"finetune_steps": 1.5}, "finetune_steps must be a whole number"),
         ({"max_examples": 0}, "max_examples must be a whole number of at least 1"),
+        ({"cohort": 3}, "cohort must be one of True, False"),
         ({"ignored_labels": [0, "pad"]}, "ignored_labels must be a whole number"),
     ],
 )

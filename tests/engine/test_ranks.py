@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torchmetrics.classification import MulticlassAccuracy
 
 import driftless
-from driftless import Diverged, EngineSettings, Faults, InputError, LocalTraining, Result, simulate
+from driftless import Diverged, EngineSettings, EvaluationSettings, Faults, InputError, LocalTraining, Result, simulate
 from driftless.config.resolution import resolve
 from driftless.runs import run as runs
 from driftless.runs.callbacks import Callback
@@ -65,7 +65,9 @@ def script() -> None:
     )
     tell(**summary(first), workers=first.engine["workers"], seen=seen, events=first.events)
     faults = Faults(dropout=0.3, availability="client", attack="label-flip", attackers=0.3)
-    tell(**summary(played(rounds=5, state=first.state, faults=faults)))
+    evaluation = EvaluationSettings(cohort=True)
+    second = played(rounds=5, state=first.state, faults=faults, evaluation=evaluation)
+    tell(**summary(second), accuracies=second.state.accuracies)
     try:
         played(Poisoned(rounds=(2, 3, 4)), rounds=9)
     except Diverged as error:

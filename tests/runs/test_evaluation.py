@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,19 @@ def test_a_killed_run_is_resumed_to_the_same_metrics_and_values_of_clients(tmp_p
     resume_run(cut)
     assert_same_run(whole, cut)
     assert (whole / "client_metrics.json").read_bytes() == (cut / "client_metrics.json").read_bytes()
+
+
+@pytest.mark.parametrize("round", [5, 8])
+def test_a_killed_run_is_resumed_to_the_same_accuracies_of_the_sent_models(tmp_path: Path, round: int):
+    """One client a round, each with a single digit: some rounds are failures, also the first after the checkpoint."""
+    changes = ["data.partition=shards", "shards_per_client=1", "cohort=1", "lr=20", "batch_size=none"]
+    whole, cut = cut_after(tmp_path, round, *changes, "evaluate.cohort=true", "checkpoint_every=1")
+    resume_run(cut)
+    assert_same_run(whole, cut)
+    rows = StoredRun(whole).rows
+    expected = [int(0 < before["cohort_accuracy"] >= 2 * now["cohort_accuracy"]) for before, now in pairwise(rows)]
+    assert [row["failure"] for row in rows] == [0, *expected]
+    assert set(expected) == {0, 1}
 
 
 def test_a_run_that_was_killed_before_its_result_has_the_values_of_clients(tmp_path: Path):

@@ -109,7 +109,8 @@ class Nodes:
         self._store.put(clients, (torch.full((len(clients),), t),))
         return []
 
-    def evaluate(self, x: Vector, t: int) -> Evaluated:
+    def evaluate(self, x: Vector, t: int, cohort: np.ndarray | None = None) -> Evaluated:
+        assert cohort is None  # simulation_of_nodes refuses evaluate.cohort
         return self._here.evaluate(x, t)
 
     def _ask(

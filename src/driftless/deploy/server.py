@@ -107,8 +107,9 @@ def coordinate(network: Network, run_config: Mapping[str, Any], task: Task, test
 
 def simulation_of_nodes(config: Config) -> Simulation:
     simulation = simulation_of(config)
-    if simulation.evaluation.finetune_steps:
-        raise InputError("evaluate.finetune_steps needs the data of clients, which their nodes have; leave it out.")
+    for name in ("finetune_steps", "cohort"):
+        if getattr(simulation.evaluation, name):
+            raise InputError(f"evaluate.{name} needs the data of clients, which their nodes have; leave it out.")
     return simulation
 
 

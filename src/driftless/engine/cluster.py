@@ -35,7 +35,7 @@ from driftless.engine.state import State
 from driftless.engine.sums import BlockSums
 from driftless.engine.tree import Tree, leaves, map_leaves, with_leaves
 
-STOP, ROUND, ROWS, EVALUATE = range(4)
+STOP, ROUND, ROWS, EVALUATE, EVALUATE_COHORT = range(5)
 """Commands of rank 0."""
 
 
@@ -104,7 +104,7 @@ class Cluster:
 
     def __init__(self, workers: Workers, plan: RoundPlan, evaluation: Evaluation, state: State) -> None:
         self.store = DistributedStore(state.clients)
-        self._plan, self._x = plan, state.server.x
+        self._plan, self._evaluation, self._x = plan, evaluation, state.server.x
         self._accepted = False
         self._models: list[tuple[list[int], Tensor]] = []
         self._elsewhere: list[int] = []
@@ -117,7 +117,7 @@ class Cluster:
             workers.group.broadcast(
                 [torch.tensor([len(known)], device="cpu"), torch.tensor(known, dtype=torch.long, device="cpu")]
             )
-        self._rank = Rank(workers.group, plan, evaluation, self.store, known)
+        self._rank = Rank(workers.group, plan, self.store, known)
         self.store.cluster = self
 
     def train(self, msg: Message, cohort: np.ndarray, t: int) -> tuple[BlockSums, OnRequest]:
@@ -142,12 +142,13 @@ class Cluster:
         self._rank.accept()
         return self._models
 
-    def evaluate(self, x: Vector, t: int) -> Evaluated:
+    def evaluate(self, x: Vector, t: int, cohort: np.ndarray | None = None) -> Evaluated:
+        of = self._evaluation if cohort is None else self._evaluation.of_cohort(cohort)
         with self._workers.together():
-            self._command(EVALUATE, t)
+            self._command(EVALUATE if cohort is None else EVALUATE_COHORT, t)
             self._rank.group.broadcast([x])
-            results = self._rank.evaluate(x, t)
-        return evaluated(self._rank.evaluation, results, t)
+            results = self._rank.evaluate(of, x, t)
+        return evaluated(of, results, t)
 
     def fetch(self, clients: list[int]) -> list[Tensor]:
         """States of clients of all ranks."""
@@ -207,7 +208,7 @@ def follow(group: Group, plan: RoundPlan, selection: Selection, evaluation: Eval
     group.broadcast([number])
     known = torch.zeros(int(number), dtype=torch.long, device="cpu")
     group.broadcast([known])
-    rank = Rank(group, plan, evaluation, store, known.tolist())
+    rank = Rank(group, plan, store, known.tolist())
     facts = Facts(work.model.layers, work.federation.clients)
     like = work.algorithm.broadcast(work.algorithm.init_server(x, facts))
     while True:
@@ -222,10 +223,11 @@ def follow(group: Group, plan: RoundPlan, selection: Selection, evaluation: Eval
             clients = torch.zeros(number, dtype=torch.long, device="cpu")
             group.broadcast([clients])
             rank.rows(clients.tolist(), x)
-        elif what == EVALUATE:
+        elif what in (EVALUATE, EVALUATE_COHORT):
             vector = torch.empty_like(x)
             group.broadcast([vector])
-            rank.evaluate(vector, number)
+            of = evaluation if what == EVALUATE else evaluation.of_cohort(selection.of_round(number).cohort)
+            rank.evaluate(of, vector, number)
         else:
             msg = map_leaves(lambda leaf: leaf.clone(memory_format=torch.contiguous_format), like)
             group.broadcast(leaves(msg))

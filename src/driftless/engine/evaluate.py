@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from driftless.algorithm import Vector
 from driftless.data.federation import Federation
-from driftless.data.inputs import Inputs, take
+from driftless.data.inputs import Inputs, cast_floats, take
 from driftless.engine.device import moved, moved_inputs
 from driftless.engine.flat import FlatModel
 from driftless.engine.losses import Loss, class_dimension, correct
@@ -43,24 +43,48 @@ class Evaluation(NamedTuple):
     """Of two examples: shape and type of all others."""
     finetune_steps: int = 0
     """Local steps of a client before the model is evaluated on its own test data; 0: that is not done."""
+    cohort: bool = False
+    """Whether the model that a round sends out is evaluated on the training data of the clients that get it."""
+    rows: Tensor | None = None
+    """If given, these training examples are evaluated, and no data set."""
+
+    def of_cohort(self, clients: np.ndarray) -> Evaluation:
+        """Loss and accuracy on all training examples of these clients, whatever their order."""
+        clients, offsets = np.sort(clients), self.federation.offsets
+        ends = zip(offsets[clients].tolist(), offsets[clients + 1].tolist(), strict=True)
+        rows = np.concatenate([np.arange(first, last) for first, last in ends])
+        return self._replace(metrics=(), rows=torch.from_numpy(rows).to(self.federation.targets.device))
 
     @property
     def data(self) -> dict[str, tuple[Inputs, Tensor]]:
         """The data sets that are there: test set, clients' own test data, held-out validation clients."""
         federation = self.federation
+        if self.rows is not None:
+            return {"cohort": (federation.inputs, federation.targets)}
         sets = {"client_test": federation.client_test, "validation": federation.validation}
         found = {name: (part.inputs, part.targets) for name, part in sets.items() if part is not None}
         return found if federation.test is None else {"test": federation.test, **found}
 
     def batches(self) -> list[tuple[str, int]]:
         """Data set and first example of every batch."""
-        return [(name, i) for name, data in self.data.items() for i in range(0, len(data[1]), EVALUATION_BATCH)]
+        return [(name, i) for name in self.data for i in range(0, self.number(name), EVALUATION_BATCH)]
+
+    def number(self, name: str) -> int:
+        """Of the examples of a data set that are evaluated."""
+        return len(self.data[name][1] if self.rows is None else self.rows)
+
+    def batch(self, name: str, first: int) -> tuple[Inputs, Tensor]:
+        """On the model's device."""
+        rows: Any = slice(first, first + EVALUATION_BATCH)
+        rows = rows if self.rows is None else self.rows[rows]
+        (inputs, targets), x = self.data[name], self.model.initial
+        return cast_floats(moved_inputs(take(inputs, rows), x.device), x.dtype), moved(targets[rows], x.device)
 
     def room(self, name: str, first: int) -> Tensor:
         """Room for the outputs of a batch, as far as they are kept."""
         if self.outputs is None or not self.metrics:
             return torch.empty(0, device="cpu")
-        number = min(EVALUATION_BATCH, len(self.data[name][1]) - first)
+        number = min(EVALUATION_BATCH, self.number(name) - first)
         return torch.empty(number, *self.outputs.shape[1:], dtype=self.outputs.dtype, device="cpu")
 
     @property
@@ -99,13 +123,11 @@ class Evaluated(NamedTuple):
 def evaluate_batches(of: Evaluation, x: Vector, t: int, batches: Iterable[int]) -> dict[int, BatchResult]:
     """The results of these batches of `of.batches()`; several processes may share them."""
     of.model.resident.load(x)
-    data, places = of.data, of.batches()
+    places, purpose = of.batches(), "evaluate" if of.rows is None else "evaluate-cohort"
     results: dict[int, BatchResult] = {}
     for i in batches:
-        name, first = places[i]
-        rows = slice(first, first + EVALUATION_BATCH)
-        inputs, targets = moved_inputs(take(data[name][0], rows), x.device), moved(data[name][1][rows], x.device)
-        with torch_stream(of.seed, "evaluate", t, i):
+        inputs, targets = of.batch(*places[i])
+        with torch_stream(of.seed, purpose, t, i):
             outputs = of.model.resident.evaluate(inputs)
             each = in_double(correct(of.loss, outputs, targets))
             kept = outputs.clone().cpu() if of.metrics else torch.empty(0, dtype=outputs.dtype, device="cpu")
@@ -124,16 +146,17 @@ def evaluated(of: Evaluation, results: dict[int, BatchResult], t: int) -> Evalua
     """What the results of all batches come to.
 
     test_loss, test_accuracy, test_<metric>, the same for validation; percentiles over test clients, test_p5 ... of the
-    accuracy and test_<metric>_p5 ... of a metric. Accuracies only for labels.
+    accuracy and test_<metric>_p5 ... of a metric; of a cohort, cohort_loss and cohort_accuracy. Accuracies only for
+    labels.
     """
     places = of.batches()
     parts = {name: [results[i] for i, (at, _) in enumerate(places) if at == name] for name in of.data}
     row: dict[str, float] = {}
     clients: dict[str, list[float]] = {}
     notices: list[str] = []
-    for name in ("test", "validation"):
+    for name in ("test", "validation", "cohort"):
         if name in parts:
-            number = len(of.data[name][1])
+            number = of.number(name)
             each = torch.cat([part.correct for part in parts[name]])
             row[f"{name}_loss"] = float(sum(part.loss for part in parts[name])) / number
             if each.numel():

@@ -37,7 +37,8 @@ class EvaluationSettings:
     regression the test loss. `mode`: "max" or "min", whether it is to be high or low; known for metrics given by name.
     `finetune_steps`: local steps of each client before it is judged on its own test data, beside the model without
     them; 0: none. `max_examples` of each data set are evaluated, the same in all rounds; None: all. `ignored_labels`:
-    labels that metrics leave out, besides -100.
+    labels that metrics leave out, besides -100. `cohort`: in every round the model that is sent out is evaluated on all
+    training examples of the clients that train, before they do: `cohort_loss`, `cohort_accuracy`.
     """
 
     metrics: Given = None
@@ -46,6 +47,7 @@ class EvaluationSettings:
     finetune_steps: int = 0
     max_examples: int | None = None
     ignored_labels: int | list[int] | None = None
+    cohort: bool = False
 
     def __post_init__(self) -> None:
         as_metrics(self.metrics)
@@ -53,6 +55,7 @@ class EvaluationSettings:
         check_choice("mode", self.mode, (None, *MODES))
         check_whole("finetune_steps", self.finetune_steps, 0)
         check_whole("max_examples", self.max_examples, 1, other=None)
+        check_choice("cohort", self.cohort, (True, False))
         for label in self.ignored:
             check_whole("ignored_labels", label, -(2**31))
 
@@ -98,7 +101,7 @@ def evaluation_of(
     of = Evaluation(
         model, loss, with_fewer_test_examples(federation, settings.max_examples, seed), seed,
         tuple(metric for metric in metrics if metric.column != "accuracy"),  # which is measured anyway
-        settings.ignored, outputs, settings.finetune_steps,
+        settings.ignored, outputs, settings.finetune_steps, settings.cohort,
     )  # fmt: skip
     if metrics and not of.data:
         raise InputError(
@@ -144,7 +147,8 @@ def columns_of(of: Evaluation) -> dict[str, bool | None]:
     """What is measured, and whether higher is better."""
     metrics = {"loss": False} | ({"accuracy": True} if of.has_accuracy else {})
     own: dict[str, bool | None] = {metric.column: metric.higher_is_better for metric in of.metrics}
-    found: dict[str, bool | None] = {f"train_{name}": better for name, better in metrics.items()}
+    trained = ("train", "cohort") if of.cohort else ("train",)
+    found: dict[str, bool | None] = {f"{on}_{name}": better for on in trained for name, better in metrics.items()}
     for name in ("test", "validation"):
         if name in of.data:
             found |= {f"{name}_{column}": better for column, better in (metrics | own).items()}

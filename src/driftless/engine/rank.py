@@ -35,13 +35,10 @@ from driftless.engine.tree import Tree, leaves, with_leaves
 class Rank:
     """What every rank does of a round."""
 
-    def __init__(
-        self, group: Group, plan: RoundPlan, evaluation: Evaluation, store: ClientStore, stored: list[int]
-    ) -> None:
+    def __init__(self, group: Group, plan: RoundPlan, store: ClientStore, stored: list[int]) -> None:
         """`stored`: clients with a state; rank 0 has all of them in the beginning."""
         self.group = group
         self.plan = plan
-        self.evaluation = evaluation
         self.store = store
         self.owner = dict.fromkeys(stored, 0)
         """Which rank has the state of a client."""
@@ -113,17 +110,17 @@ class Rank:
         ]
         return list(zip(clients, self.in_block_order(ranks, mine, like), strict=True))
 
-    def evaluate(self, x: Vector, t: int) -> dict[int, BatchResult]:
+    def evaluate(self, of: Evaluation, x: Vector, t: int) -> dict[int, BatchResult]:
         """The results of all batches, at rank 0."""
-        group, places = self.group, self.evaluation.batches()
+        group, places = self.group, of.batches()
         own = range(group.rank, len(places), group.size)
-        results = evaluate_batches(self.evaluation, x, t, own)
+        results = evaluate_batches(of, x, t, own)
         if not own and group.rank > 0:
             return {}
         if group.rank > 0:
             packed = torch.cat([torch.cat([r.loss.view(1), r.correct]) for r in results.values()])
             group.send([torch.tensor([len(r.correct) for r in results.values()], device="cpu"), packed], 0)
-            if self.evaluation.metrics:
+            if of.metrics:
                 group.send([r.outputs for r in results.values()], 0)
             return {}
         for rank in range(1, group.size):
@@ -133,8 +130,8 @@ class Rank:
                 (packed,) = group.receive(
                     [torch.empty(int(sizes.sum()) + len(theirs), dtype=torch.float64, device="cpu")], rank
                 )
-                outputs = [self.evaluation.room(*places[i]) for i in theirs]
-                if self.evaluation.metrics:
+                outputs = [of.room(*places[i]) for i in theirs]
+                if of.metrics:
                     group.receive(outputs, rank)
                 for i, part, own in zip(theirs, packed.split((sizes + 1).tolist()), outputs, strict=True):
                     results[i] = BatchResult(part[0], part[1:], own)

@@ -108,8 +108,11 @@ class Executor(Protocol):
         """Write the new states of the clients that were trained last; returns their models if these are kept."""
         ...
 
-    def evaluate(self, x: Vector, t: int) -> Evaluated:
-        """Losses, accuracies and metrics of the model after round t."""
+    def evaluate(self, x: Vector, t: int, cohort: np.ndarray | None = None) -> Evaluated:
+        """Losses, accuracies and metrics of the model after round t.
+
+        With `cohort`: of the model that round t sends to these clients, on their training examples.
+        """
         ...
 
 
@@ -208,9 +211,9 @@ class InProcess:
         write_states(self._store, self._trained)
         return [(block.clients, block.models) for block in self._trained] if self._plan.keep_models else []
 
-    def evaluate(self, x: Vector, t: int) -> Evaluated:
-        every = range(len(self._evaluation.batches()))
-        return evaluated(self._evaluation, evaluate_batches(self._evaluation, x, t, every), t)
+    def evaluate(self, x: Vector, t: int, cohort: np.ndarray | None = None) -> Evaluated:
+        of = self._evaluation if cohort is None else self._evaluation.of_cohort(cohort)
+        return evaluated(of, evaluate_batches(of, x, t, range(len(of.batches()))), t)
 
 
 def blocks_of(plan: RoundPlan, cohort: np.ndarray, t: int, x: Vector) -> list[Block]:

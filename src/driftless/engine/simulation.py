@@ -231,6 +231,11 @@ def next_round(
     random = sampling_of(simulation.cohort) == "poisson"  # how many happened to be drawn must not set the server's step
     size = simulation.cohort.size(t, federation.clients) if random else len(cohort)
     algorithm = simulation.schedule.apply(simulation.algorithm, t, size) if size else simulation.algorithm
+    sent, evaluation_seconds = {}, 0.0
+    if simulation.evaluation.cohort and len(cohort):
+        begun = time.perf_counter()
+        sent = executor.evaluate(algorithm.broadcast(state.server).x, t, cohort).row
+        evaluation_seconds = time.perf_counter() - begun
     result = play_round(plan, algorithm, state.server, executor, cohort, t, taking_part.answerless)
     before, state = state, accepted(state, result, executor if len(cohort) else None, t)
     if result.server is None and not shows_divergence(simulation, taking_part, result):
@@ -239,25 +244,27 @@ def next_round(
     sizes = federation.sizes[cohort]
     row: dict[str, float] = {"round": t, "lr": training.lr_at(t), "cohort": len(cohort)}
     row |= {"skipped": len(result.left_out), "examples": int(examples_of(training, sizes).sum())}
-    row |= result.row | norms(state.server) | {"seconds": time.perf_counter() - start}
+    row |= sent | result.row | norms(state.server) | {"seconds": time.perf_counter() - start - evaluation_seconds}
     row["simulated_time"] = taking_part.time
     row |= taking_part.row if faults.lose_clients else {}
     row |= {"attackers": int(simulation.attackers[cohort].sum())} if faults.attackers else {}
-    if "train_accuracy" in row:
-        row["failure"] = int(has_halved(before.train_accuracy, row["train_accuracy"]))
+    accuracies = training_accuracies(row)
+    row |= failure_of(before.accuracies, accuracies)
     found = Evaluated({}, {}, ())
     if simulation.is_evaluated(t):
         start, x = time.perf_counter(), simulation.inference_vector(state)
         found = executor.evaluate(x, t)
         found = with_personal(found, personal, x, t) if personal else found
-        row |= found.row | {"evaluation_seconds": time.perf_counter() - start}
+        row |= found.row
+        evaluation_seconds += time.perf_counter() - start
+    row |= {"evaluation_seconds": evaluation_seconds} if evaluation_seconds else {}
     events = (
         losses_of(t, taking_part)
         + events_of(t, result, cohort)
         + [Event(t, what) for what in found.notices if what not in state.noticed]
     )
     noticed = state.noticed.union(found.notices)
-    state = replace(state, train_accuracy=row.get("train_accuracy"), noticed=noticed)
+    state = replace(state, accuracies=accuracies, noticed=noticed)
     # What is not a finite number is left out, like what was not measured: JSON has no infinity.
     row = {name: value for name, value in row.items() if math.isfinite(value)}
     module = partial(simulation.module, state)
@@ -276,6 +283,17 @@ def accepted(state: State, result: RoundResult, executor: Executor | None, t: in
         assert state.models is not None
         state.models.put(clients, models)
     return replace(state, round=t, server=result.server, aggregate=result.aggregate, lost=0)
+
+
+def training_accuracies(row: Mapping[str, float]) -> dict[str, float]:
+    """Of the model that was sent out, if that is measured, then of the local training."""
+    return {name: row[name] for name in ("cohort_accuracy", "train_accuracy") if name in row}
+
+
+def failure_of(before: Mapping[str, float], now: Mapping[str, float]) -> dict[str, int]:
+    """Judged by the first of the accuracies: in local training clients repair a model that has failed."""
+    name = next(iter(now), None)
+    return {} if name is None else {"failure": int(has_halved(before.get(name), now[name]))}
 
 
 def has_halved(before: float | None, now: float) -> bool:

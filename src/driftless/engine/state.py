@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -25,8 +26,8 @@ class State:
     models: LastModels | None
     lost: int = 0
     """Rounds lost in a row."""
-    train_accuracy: float | None = None
-    """Of the last round that had one: the next round's `failure` compares with it."""
+    accuracies: Mapping[str, float] = field(default_factory=dict)
+    """On training data, by column, as far as the last round measured them: the next one's `failure` compares."""
     noticed: frozenset[str] = frozenset()
     """What was said once and is not said again."""
 

@@ -49,6 +49,8 @@ _METRICS = (
     Metric("test_loss", "test loss", QUALITY, better="low"),
     Metric("train_accuracy", "training accuracy", QUALITY, better="high"),
     Metric("train_loss", "training loss", QUALITY, better="low"),
+    Metric("cohort_accuracy", "accuracy of the sent model on the cohort", QUALITY, better="high"),
+    Metric("cohort_loss", "loss of the sent model on the cohort", QUALITY, better="low"),
     Metric("validation_accuracy", "accuracy on held-out clients", QUALITY, better="high"),
     Metric("validation_loss", "loss on held-out clients", QUALITY, better="low"),
     Metric("test_p5", "test accuracy, 5th percentile of clients", QUALITY, better="high"),
@@ -131,10 +133,10 @@ def metric(key: str) -> Metric:
 
 
 def is_asked_for(key: str) -> bool:
-    """Whether it is measured only if a user wants it, on the test data or after local steps; without percentiles."""
+    """Whether it is measured only if a user wants it, but for percentiles and losses beside an accuracy."""
     found = MEASURED.fullmatch(key)
     own = found is not None and found[2] is None and key.startswith("test_") and key not in METRICS
-    return own or key in ("personal_accuracy", "personal_loss")
+    return own or key in ("personal_accuracy", "personal_loss", "cohort_accuracy")
 
 
 def percentile_keys(keys: Iterable[str]) -> list[tuple[str, ...]]:

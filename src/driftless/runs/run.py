@@ -24,7 +24,7 @@ from driftless.engine.evaluation_settings import Monitor
 from driftless.engine.fingerprint import fingerprints
 from driftless.engine.history import Event, Record, with_own_values
 from driftless.engine.ranks import current
-from driftless.engine.simulation import Simulation, one_run_at_a_time, play
+from driftless.engine.simulation import Simulation, one_run_at_a_time, play, training_accuracies
 from driftless.engine.state import State
 from driftless.errors import Diverged, InputError, WorkerDied, doing
 from driftless.privacy import DifferentialPrivacy
@@ -281,7 +281,7 @@ class Session:
             if reason:
                 return reason
             noticed = frozenset(event["what"] for event in read_lines(self.directory / EVENTS))
-            state = replace(state, train_accuracy=rows[-1].get("train_accuracy"), noticed=noticed)
+            state = replace(state, accuracies=training_accuracies(rows[-1]), noticed=noticed)
         evaluated: Record | None = None
         """The last one with values of clients that are not yet written."""
         with interrupts(self.directory) as interrupted, closing(self.player.play(self.simulation, state)) as records:

@@ -32,7 +32,7 @@ def on_images(device: str, **options: Any) -> Result:
     for p in model.parameters():
         nn.init.normal_(p, generator=torch.Generator().manual_seed(len(p)))
     local = LocalTraining(lr=0.1, batch_size=2, augment="crop-flip", momentum=0.5, clip_norm=1.0, weight_decay=0.1)
-    evaluation = EvaluationSettings(["f1"], finetune_steps=2, max_examples=10)
+    evaluation = EvaluationSettings(["f1"], finetune_steps=2, max_examples=10, cohort=True)
     settings = {"rounds": 2, "cohort": 3, "local": local, "evaluation": evaluation, "device": device, **options}
     return simulate("scaffold", federation, model, **settings)
 
