@@ -60,8 +60,8 @@ class Plan(NamedTuple):
     client by itself, with probability M/N); "" for any other way."""
     weighting: str
     """The one of this run."""
-    steps: int | None
-    """K, if it is the same for all clients."""
+    steps: tuple[int, ...] | int | None
+    """K, if it is the same for all clients; of each round if it changes, of which the last one stays."""
     inference: str | None
     """Which model is evaluated; None: the algorithm's own choice."""
     aggregation: str

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -270,7 +271,7 @@ def planned(
 ) -> Algorithm:  # fmt: skip
     """The algorithm with what it takes from the plan of the run."""
     number = planned_size(schedule, clients, rounds)
-    steps = local.epochs if local.steps is None and local.batch_size is None else local.steps
+    steps: Any = local.epochs if local.steps is None and local.batch_size is None else local.steps
     plan = Plan(
         rounds, clients, number, sampling_of(schedule), weighting or algorithm.weighting, steps, inference, aggregation,
         seed, model.layers,

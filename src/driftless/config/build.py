@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from typing import Any, TypeVar
 
@@ -248,13 +248,17 @@ def cohort_of(config: Config) -> Cohort:
 
 
 def local_of(config: Config) -> LocalTraining:
-    lr = config.local.lr
-    if not isinstance(lr, str):
-        return settings_from(config.local, LocalTraining)
-    if not is_own(lr):
-        raise InputError(f"local.lr is '{lr}'; give a number, a list with one for each round, or FILE.py:FUNCTION.")
-    local = settings_from(config.local.model_copy(update={"lr": 1.0}), LocalTraining)
-    return replace(local, lr=own_object(lr, "local.lr=FILE.py:FUNCTION"))
+    functions: dict[str, Any] = {}
+    for name in ("lr", "steps"):
+        given = getattr(config.local, name)
+        if not isinstance(given, str):
+            continue
+        if not is_own(given):
+            raise InputError(
+                f"local.{name} is '{given}'; give a number, a list with one for each round, or FILE.py:FUNCTION."
+            )
+        functions[name] = own_object(given, f"local.{name}=FILE.py:FUNCTION")
+    return settings_from(config.local.model_copy(update=functions), LocalTraining)
 
 
 def settings_from(section: Section, cls: type[Settings]) -> Settings:

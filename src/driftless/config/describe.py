@@ -84,7 +84,9 @@ def by_name(descriptions: Mapping[str, Sequence[Description]], topic: str) -> st
 
 def training_text(training: LocalTraining, rounds: int) -> str:
     """ "5 epochs of batches of 10, lr 0.1", and what else is not as usual."""
-    number, unit = (training.steps, "step") if training.steps is not None else (training.epochs, "epoch")
+    first, last = training.steps_at(1), training.steps_at(rounds)
+    number, unit = (training.epochs, "epoch") if first is None else (last, "step")
+    number = number if first in (None, last) else f"{first} to {last}"
     batches = "the full local batch" if training.batch_size is None else f"batches of {training.batch_size}"
     first, last = training.lr_at(1), training.lr_at(rounds)
     rate = f"{first:g}" if first == last else f"{first:g} to {last:g}"

@@ -34,7 +34,7 @@ EXTENDED = {"algorithm": "algorithm", "data": "data set and partition", "model":
 """Sections whose keys depend on what they name, and what that is called."""
 CODE_KEYS = (
     "algorithm.name", "data.name", "data.partition", "model.name", "model.output", "local.loss", "local.lr",
-    "evaluate.metrics", "run.cohort",
+    "local.steps", "evaluate.metrics", "run.cohort",
 )  # fmt: skip
 """Where a name may stand for code of the user."""
 SUPPLIED = {"data.name": ("clients", "seed"), "data.partition": PARTITION_SUPPLIED, "model.name": ("federation",)}

@@ -56,6 +56,7 @@ class Local(Section, LocalTraining, frozen=True):
     """The fields of LocalTraining, and the loss."""
 
     lr: float | list[float] | str = LocalTraining.lr  # pyright: ignore
+    steps: int | list[int] | str | None = LocalTraining.steps  # pyright: ignore
     loss: str | None = None
 
 

@@ -83,7 +83,7 @@ class Nodes:
 
     def train(self, msg: Message, cohort: np.ndarray, t: int) -> tuple[BlockSums, OnRequest]:
         self.reasons = {}
-        order, work = in_blocks(self._plan, cohort), self._plan.work
+        order, work = in_blocks(self._plan, cohort, t), self._plan.work
         clients, cohort_gradient = order.tolist(), None
         if work.algorithm.full_gradient == "before":
             gradients = self._ask(ASK_GRADIENT, {MESSAGE: packed((msg.x,))}, clients, len(cohort), t, self._gradient)

@@ -1,9 +1,14 @@
-"""Which examples make up each minibatch: index plans, computed on the CPU from keyed streams."""
+"""Which examples make up each minibatch: index plans, computed on the CPU from keyed streams.
+
+`training` is that of one round, `LocalTraining.in_round`, where the number of steps matters.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from numbers import Integral
 
 import numpy as np
 
@@ -36,6 +41,7 @@ def batches_per_epoch(training: LocalTraining, examples: np.ndarray) -> np.ndarr
 def steps_of(training: LocalTraining, examples: np.ndarray) -> np.ndarray:
     """K_i of clients with these numbers of examples."""
     if training.steps is not None:
+        assert isinstance(training.steps, Integral), "the steps of one round are wanted"
         return np.full_like(examples, training.steps)
     return batches_per_epoch(training, examples) * training.epochs
 
@@ -54,7 +60,8 @@ def examples_of(training: LocalTraining, examples: np.ndarray) -> np.ndarray:
 def check_steps(training: LocalTraining, examples: np.ndarray) -> None:
     """Raise if the minibatches of a client cannot be kept, or dropping incomplete ones leaves it without a step."""
     width = int(examples.max()) if training.batch_size is None else training.batch_size
-    steps = max(1, training.steps or 1, (training.epochs or 1) * -(-int(examples.max()) // width))
+    given = training.steps if isinstance(training.steps, Sequence) else (training.steps_at(1) or 1,)
+    steps = max(*given, (training.epochs or 1) * -(-int(examples.max()) // width))
     check_memory(
         8 * steps * width, f"the minibatches of a client, {steps} steps of {width} examples,",
         "use fewer local.steps or local.epochs, or a smaller local.batch_size",

@@ -21,7 +21,8 @@ MEANING = {
     "data": "the data", "model": "the names and shapes of the model's parameters",
     "x0": "the parameters at which the model begins", "algorithm": "the algorithm, or its code",
     "loss": "the code of the loss", "cohort": "the cohorts, or their code", "lr": "the code of the learning rate",
-    "metrics": "the code of a metric", "faults": "the faults, or their trace",
+    "steps": "the code of the number of local steps", "metrics": "the code of a metric",
+    "faults": "the faults, or their trace",
 }  # fmt: skip
 """In words, for errors."""
 SHOWN = 12
@@ -40,6 +41,7 @@ def fingerprints(simulation: Simulation) -> dict[str, str]:
         "cohort": of_object(simulation.cohort),
         "faults": of_object(dataclasses.replace(simulation.faults, trace=simulation.trace.sha256)),
         "lr": of_object(simulation.training.lr),
+        "steps": of_object(simulation.training.steps),
         "metrics": sha256(str([of_object(metric.value) for metric in simulation.evaluation.metrics]).encode()),
     }
 

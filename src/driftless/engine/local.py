@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -13,10 +14,10 @@ from torch.func import grad
 
 from driftless.algorithm import Algorithm, Client, Local, Message, Round, Step, Upload, Vector
 from driftless.data.inputs import Inputs, map_inputs
-from driftless.engine import augment, local_lr
+from driftless.engine import augment
 from driftless.engine.flat import FlatModel, Parameters
-from driftless.engine.local_lr import LearningRate
 from driftless.engine.losses import Loss, correct, weighted
+from driftless.engine.round_values import LR, STEPS, LearningRate, Steps
 from driftless.errors import InputError, check_choice, check_range, check_whole, unknown
 
 LAST_BATCH = ("short", "bootstrap", "drop")
@@ -33,7 +34,7 @@ class LocalTraining:
     examples, "drop" leaves it out. The gradient of the loss is clipped to `clip_norm` before weight decay is added.
 
     Round t uses the learning rate lr * lr_decay^(t-1). `lr` is a number; or a list with one for each round, of which
-    the last one stays for all later rounds; or a function of the round (1, 2, ...).
+    the last one stays for all later rounds; or a function of the round (1, 2, ...). So is `steps`, of whole numbers.
 
     `momentum` is that of torch.optim.SGD, on the algorithm's direction d: v <- momentum * v + d, y <- y - lr * v, where
     v begins at 0 in each round.
@@ -45,7 +46,7 @@ class LocalTraining:
 
     lr: LearningRate = field(default=0.1, hash=False)  # a list would be hashed anew for each client
     epochs: int | None = None
-    steps: int | None = None
+    steps: Steps | None = None
     batch_size: int | None = 10
     last_batch: str = "short"
     weight_decay: float = 0.0
@@ -62,9 +63,10 @@ class LocalTraining:
             )
         if self.epochs is None and self.steps is None:
             object.__setattr__(self, "epochs", DEFAULT_EPOCHS)
-        for name in ("epochs", "steps", "batch_size"):
+        for name in ("epochs", "batch_size"):
             check_whole(f"local.{name}", getattr(self, name), 1, other=None)
-        object.__setattr__(self, "lr", local_lr.checked(self.lr))
+        object.__setattr__(self, "lr", LR.checked(self.lr))
+        object.__setattr__(self, "steps", None if self.steps is None else STEPS.checked(self.steps))
         check_range("local.lr_decay", self.lr_decay, 0, 1, low_open=True)
         check_range("local.momentum", self.momentum, 0, 1, high_open=True)
         check_range("local.weight_decay", self.weight_decay, 0, math.inf, high_open=True)
@@ -75,11 +77,23 @@ class LocalTraining:
             raise unknown("local.augment", str(self.augment), augment.KINDS)
 
     def lr_at(self, t: int) -> float:
-        return local_lr.rate_at(self.lr, t) * self.lr_decay ** (t - 1)
+        return LR.at(self.lr, t) * self.lr_decay ** (t - 1)
+
+    def steps_at(self, t: int) -> int | None:
+        """None: `epochs` decide."""
+        return None if self.steps is None else STEPS.at(self.steps, t)
+
+    def in_round(self, t: int) -> LocalTraining:
+        """With the number of steps of round t."""
+        if not (isinstance(self.steps, Sequence) or callable(self.steps)):
+            return self
+        found = copy(self)  # without checking all of it again for each round
+        object.__setattr__(found, "steps", self.steps_at(t))
+        return found
 
     def for_rounds(self, rounds: int) -> LocalTraining:
-        """With the learning rate of each round, if it is a function."""
-        return replace(self, lr=local_lr.of_rounds(self.lr, rounds))
+        """With the learning rate and the steps of each round, where they are functions."""
+        return replace(self, lr=LR.of_rounds(self.lr, rounds), steps=STEPS.of_rounds(self.steps, rounds))
 
 
 def check_agreement(algorithm: Algorithm, local: LocalTraining) -> None:

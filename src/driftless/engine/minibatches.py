@@ -50,14 +50,14 @@ class Block(NamedTuple):
 def block_of(work: Workload, clients: np.ndarray, t: int, x: Tensor) -> Block:
     """Numbers are of the type and device of x."""
     examples = work.federation.sizes[clients]
-    steps = batches.steps_of(work.training, examples)
+    steps = batches.steps_of(work.training.in_round(t), examples)
     return Block(t, clients, torch.from_numpy(steps).to(x), torch.from_numpy(examples).to(x))
 
 
 def plans_of(work: Workload, clients: list[int], t: int) -> list[Plan]:
     sizes = work.federation.sizes[clients].tolist()
-    rngs = streams(work.seed, "batches", t, clients)
-    return [batches.plan(work.training, size, rng) for size, rng in zip(sizes, rngs, strict=True)]
+    rngs, training = streams(work.seed, "batches", t, clients), work.training.in_round(t)
+    return [batches.plan(training, size, rng) for size, rng in zip(sizes, rngs, strict=True)]
 
 
 def moves_of(work: Workload, clients: list[int], t: int, plans: list[Plan]) -> Tensor | None:

@@ -145,7 +145,8 @@ def step_seconds(work: Workload) -> float:
 
 
 def steps_in_round(work: Workload, cohort: np.ndarray) -> int:
-    return int(steps_of(work.training, work.federation.sizes[cohort]).sum())
+    """Of the first round, where the number changes."""
+    return int(steps_of(work.training.in_round(1), work.federation.sizes[cohort]).sum())
 
 
 def block_size(memory: float, bytes_of_a_client: float, seconds: float, cohort: int) -> int:

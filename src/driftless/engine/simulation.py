@@ -243,7 +243,7 @@ def next_round(
 
     sizes = federation.sizes[cohort]
     row: dict[str, float] = {"round": t, "lr": training.lr_at(t), "cohort": len(cohort)}
-    row |= {"skipped": len(result.left_out), "examples": int(examples_of(training, sizes).sum())}
+    row |= {"skipped": len(result.left_out), "examples": int(examples_of(training.in_round(t), sizes).sum())}
     row |= sent | result.row | norms(state.server) | {"seconds": time.perf_counter() - start - evaluation_seconds}
     row["simulated_time"] = taking_part.time
     row |= taking_part.row if faults.lose_clients else {}
@@ -308,7 +308,7 @@ def evaluation_interval(
     if federation.test is None or model.size < LARGE_MODEL:
         return 1
     clients = typical_cohort(cohort, federation.clients, seed)
-    trained = 3 * examples_of(training, federation.sizes[clients]).sum()  # forward and backward
+    trained = 3 * examples_of(training.in_round(1), federation.sizes[clients]).sum()  # forward and backward
     often = [every for every in EVALUATION_INTERVALS if len(federation.test[1]) / every <= 0.1 * trained]
     return often[0] if often else EVALUATION_INTERVALS[-1]
 

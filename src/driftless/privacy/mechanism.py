@@ -28,6 +28,7 @@ from torch import Tensor
 from driftless.algorithm import Facts, Plan, Round, Scalar, Vector
 from driftless.algorithms.checks import choice, fraction, positive
 from driftless.algorithms.wrapper import Wrapper
+from driftless.engine.round_values import STEPS
 from driftless.engine.tree import leaves, named_leaves, with_leaves
 from driftless.errors import InputError, check_range
 from driftless.privacy.accounting import (
@@ -331,8 +332,9 @@ class DifferentialPrivacy(Wrapper):
 
     def of_server(self, r: Round) -> Round:
         known = self.of_client(r)
-        steps = self.planned.steps
-        return WithoutSteps(*known) if steps is None else known._replace(steps=torch.full_like(r.steps, steps))
+        if self.planned.steps is None:
+            return WithoutSteps(*known)
+        return known._replace(steps=torch.full_like(r.steps, STEPS.at(self.planned.steps, int(r.t))))
 
     def diagnostics(self, server: Server, mean: Upload):
         """Not those of the inner algorithm, which are of the mean without noise."""

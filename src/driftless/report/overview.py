@@ -64,6 +64,7 @@ def describe_local(settings: Settings) -> dict[str, str]:
     epochs, steps, batch = get("local.epochs"), get("local.steps"), get("local.batch_size")
     lr = get("local.lr")
     parts = {"lr": f"lr {short(lr[0])} to {short(lr[-1])}" if isinstance(lr, list) and lr else f"lr {short(lr)}"}
+    steps = f"{steps[0]} to {steps[-1]}" if isinstance(steps, list) and steps else steps
     parts["length"] = f"{epochs} epochs" if epochs else f"{steps} steps" if steps else "one epoch"
     parts["batch size"] = f"batches of {batch}" if batch else "full batch"
     parts |= {"lr decay": f"lr decay {short(get('local.lr_decay'))}"} if get("local.lr_decay", 1.0) != 1.0 else {}
