@@ -357,7 +357,10 @@ def test_a_run_whose_loss_grew_beyond_all_measure_says_so_and_exits_with_3(drift
 def test_the_values_in_effect_are_shown_before_a_run_and_when_it_is_resumed(driftless, killed):
     first = driftless("run", *words("algorithm=scaffold", "output=here")).err
     run, problem, memory = first.splitlines()
-    assert run == "scaffold (option=2, server_lr=1); 8 rounds; cohort 5 of 20; local: 1 epoch of batches of 40, lr 0.1"
+    assert run == (
+        "scaffold (option=2, server_lr=1, size_adaptive=False); 8 rounds; cohort 5 of 20; "
+        "local: 1 epoch of batches of 40, lr 0.1"
+    )
     assert problem.startswith("digits: 20 clients, ")
     assert problem.endswith("; logistic, 650 parameters; weighted uniformly")
     assert re.fullmatch(r"up to .* in memory, 52 KB of it for the state of 20 clients, checkpoints up to .*", memory)

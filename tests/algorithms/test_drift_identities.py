@@ -7,7 +7,7 @@ network uniformly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -29,6 +29,7 @@ from driftless.algorithms.feddyn import Server as FedDynServer
 from .problems import (
     COHORTS,
     EVERYONE,
+    FULL_BATCHES,
     MINIBATCHES,
     SIZES,
     assert_close,
@@ -173,6 +174,35 @@ def test_size_adaptive_adabest_is_plain_adabest_when_all_clients_are_equally_lar
     assert_different(run(adaptive, problem()), run(plain, problem()))
 
 
+@on_both_problems
+@pytest.mark.parametrize("plain", [Scaffold(option=1), Scaffold(option=2), FedDyn(mu=0.3)], ids=str)
+def test_the_size_adaptive_forms_of_scaffold_and_feddyn_are_the_plain_ones_when_all_clients_are_equally_large(
+    problem, plain
+):
+    equal, adaptive = problem(sizes=(8,) * 7), replace(plain, size_adaptive=True)
+    assert_same(run(adaptive, equal), run(plain, equal))
+    assert_different(run(adaptive, problem()), run(plain, problem()))
+
+
+@pytest.mark.parametrize("plain", [Scaffold(), FedDyn(mu=0.3)], ids=str)
+def test_an_average_by_examples_is_not_the_size_adaptive_form(plain):
+    adaptive = run(replace(plain, size_adaptive=True), regression())
+    assert_different(run(plain, regression(), weighting="examples"), adaptive)
+
+
+@pytest.mark.parametrize("algorithm", [Scaffold(option=1), Scaffold(option=2), FedDyn(mu=1.0)], ids=str)
+def test_the_size_adaptive_forms_reach_the_minimiser_of_the_mean_over_all_examples(algorithm):
+    bench = regression()
+    everyone = {"cohort": 1.0, "rounds": 600, "local": FULL_BATCHES, "engine": "block"}
+    plain = run(algorithm, bench, **everyone)[-1].aggregate
+    adaptive = run(replace(algorithm, size_adaptive=True), bench, **everyone)[-1].aggregate
+    sizes = torch.tensor(SIZES, dtype=torch.float64)
+    for x, weights in ((plain, torch.ones(len(SIZES), dtype=torch.float64)), (adaptive, sizes)):
+        gradient = sum(weight * bench.gradient(i, x) for i, weight in enumerate(weights)) / weights.sum()
+        assert_close(gradient, torch.zeros_like(x), 1e-6)
+    assert float((plain - adaptive).abs().max()) > 1e-2
+
+
 def test_adabest_needs_no_knowledge_of_the_number_of_clients():
     """Clients that never take part change nothing, other than for FedDyn."""
     few, many = regression(), regression(sizes=(*SIZES, 20, 30, 40))
@@ -205,6 +235,10 @@ def server_round(cohort: int, clients: int) -> Round:
     return Round(number, number, number, number, cohort, clients, (slice(0, 4),))
 
 
+def feddyn_server(x, h) -> FedDynServer:
+    return FedDyn().init_server(x, None)._replace(h=h)
+
+
 def feddyn_condition(h, gbar, cohort, clients) -> float:
     """cos(h, gbar) + M/(2N) * norm(gbar)/norm(h): the bias estimate does not grow exactly when this is <= 0."""
     cosine = float(h @ gbar / (h.norm() * gbar.norm()))
@@ -222,8 +256,8 @@ def test_the_bias_estimate_of_feddyn_shrinks_exactly_when_the_pseudo_gradient_op
         margin = feddyn_condition(h, gbar, cohort, clients)
         if abs(margin) < 1e-12:
             continue  # too close to call in floating point; the boundary has its own test
-        mean = FedAvg().upload(x - gbar, (), FedAvg().broadcast(FedDynServer(x, h)), (), None)[0]
-        after = FedDyn().update(FedDynServer(x, h), mean, server_round(cohort, clients)).h
+        mean = FedAvg().upload(x - gbar, (), FedAvg().broadcast(feddyn_server(x, h)), (), None)[0]
+        after = FedDyn().update(feddyn_server(x, h), mean, server_round(cohort, clients)).h
         assert (float(after.norm()) <= float(h.norm())) == (margin <= 0)
         outcomes.append(margin <= 0)
     assert min(outcomes.count(True), outcomes.count(False)) > 400
@@ -238,8 +272,8 @@ def test_the_bias_estimate_of_feddyn_keeps_its_norm_on_the_boundary_of_the_condi
         mirrored = h - 2 * (h @ normal) / (normal @ normal) * normal
         gbar = (mirrored - h) * clients / cohort
         assert abs(feddyn_condition(h, gbar, cohort, clients)) < 1e-12
-        mean = FedAvg().upload(x - gbar, (), FedAvg().broadcast(FedDynServer(x, h)), (), None)[0]
-        after = FedDyn().update(FedDynServer(x, h), mean, server_round(cohort, clients)).h
+        mean = FedAvg().upload(x - gbar, (), FedAvg().broadcast(feddyn_server(x, h)), (), None)[0]
+        after = FedDyn().update(feddyn_server(x, h), mean, server_round(cohort, clients)).h
         assert_close(after, mirrored)
         assert_close(after.norm(), h.norm())
 

@@ -46,9 +46,12 @@ TABLE: dict[str, tuple[str, str, dict[str, tuple[object, object]]]] = {
     "fedlamb": ("FedLamb", "examples", ADAM),
     "normalized-fedavg": ("NormalizedFedAvg", "examples", SERVER_LR),
     "fedprox": ("FedProx", "uniform", {"mu": (0.01, NOT_NEGATIVE), **SERVER_LR}),
-    "scaffold": ("Scaffold", "uniform", {**SERVER_LR, "option": (2, (1, 2))}),
+    "scaffold": (
+        "Scaffold", "uniform",
+        {**SERVER_LR, "option": (2, (1, 2)), "size_adaptive": (False, SWITCH)},
+    ),
     "scaffold-slim": ("ScaffoldSlim", "uniform", {"retention": ("exact", ("exact", "paper"))}),
-    "feddyn": ("FedDyn", "uniform", {"mu": (0.02, NOT_NEGATIVE)}),
+    "feddyn": ("FedDyn", "uniform", {"mu": (0.02, NOT_NEGATIVE), "size_adaptive": (False, SWITCH)}),
     "adabest": (
         "AdaBest", "uniform",
         {"mu": (0.02, NOT_NEGATIVE), "beta": (0.96, FRACTION), "size_adaptive": (True, SWITCH)},

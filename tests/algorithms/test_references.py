@@ -67,9 +67,13 @@ CASES: list[tuple[str, dict]] = [
     ("fedlamb", {"server_lr": 0.05, "beta1": 0.8, "beta2": 0.95, "eps": 0.01}),
     ("normalized-fedavg", {"server_lr": 0.3}),
     ("fedprox", {"mu": 0.5, "server_lr": 0.7}),
-    *[("scaffold", {"server_lr": 0.7, "option": option}) for option in (1, 2)],
+    *[
+        ("scaffold", {"server_lr": 0.7, "option": option, "size_adaptive": adaptive})
+        for adaptive in (False, True)
+        for option in (1, 2)
+    ],
     *[("scaffold-slim", {"retention": retention}) for retention in ("exact", "paper")],
-    ("feddyn", {"mu": 0.3}),
+    *[("feddyn", {"mu": 0.3, "size_adaptive": adaptive}) for adaptive in (False, True)],
     *[("adabest", {"mu": 0.3, "beta": 0.7, "size_adaptive": adaptive}) for adaptive in (True, False)],
     *[
         (name, {"optimizer": optimizer, "beta": 0.8, "beta2": 0.9, "eps": 0.01})
@@ -115,7 +119,7 @@ CLIENT_FIELDS = {"c": "c_i", "h": "h_i"}
 # what must have been compared, so that nothing is left out because of a name
 EXPECTED_STATE = {
     "fedavgm": {"m"}, "fedadagrad": {"v"}, "fedadam": {"m", "v"}, "fedyogi": {"m", "v"}, "fedlars": {"m"},
-    "fedlamb": {"m", "v"}, "scaffold": {"c"}, "scaffold-slim": {"h"}, "feddyn": {"h"},
+    "fedlamb": {"m", "v"}, "scaffold": {"c"}, "scaffold-slim": {"h"}, "feddyn": {"h", "mean_examples"},
     "adabest": {"h", "mean_examples"}, "fedcm": {"m"}, "fedadc": {"m"}, "mimemom": {"m"}, "mimelitemom": {"m"},
     "scaffold-momentum": {"c", "v"}, "ghbm-theory": {"m"},
     **{name: {"m", "v"} for name in ("fedgbo", "mimelite", "mime", "mfl", "adaptive-fedopt")},

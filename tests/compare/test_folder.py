@@ -304,7 +304,7 @@ def test_what_the_runs_share_and_in_what_they_differ_is_shown_before_them_and_wh
     ended = command(monkeypatch, capsys, "resume", tmp_path / "compared")
     shared, _, algorithms, weighting, memory = ended.err.splitlines()
     assert shared == "10 rounds; cohort 5 of 20; local: 3 epochs of batches of 20, lr 0.1"
-    assert algorithms == "fedavg (server_lr=1); scaffold (option=2, server_lr=1)"
+    assert algorithms == "fedavg (server_lr=1); scaffold (option=2, server_lr=1, size_adaptive=False)"
     assert weighting == "weighted by examples (fedavg); weighted uniformly (scaffold)"
     assert "for the state of 20 clients" in memory
     for option in ("--quiet", "--json"):

@@ -31,6 +31,7 @@ from driftless.algorithms import (
     AdaptiveFedOpt,
     FedAdam,
     FedAvg,
+    FedDyn,
     FedGBO,
     GHBMTheory,
     Mime,
@@ -52,6 +53,8 @@ OPTIMIZED = {
 
 VARIANTS: list[tuple[str, Algorithm]] = [
     ("scaffold option=1", Scaffold(option=1)),
+    *[(f"scaffold size_adaptive option={option}", Scaffold(option=option, size_adaptive=True)) for option in (1, 2)],
+    ("feddyn size_adaptive", FedDyn(size_adaptive=True)),
     ("scaffold-slim retention=paper", ScaffoldSlim(retention="paper")),
     ("fedadam bias_correction=torch", FedAdam(bias_correction="torch")),
     ("fedadam bias_correction=none", FedAdam(bias_correction="none")),

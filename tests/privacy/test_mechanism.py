@@ -53,7 +53,7 @@ def test_without_noise_and_clipping_every_algorithm_is_what_it_was_to_the_bit(na
 
 def test_adabest_counts_every_client_as_one_example():
     server = run(private(AdaBest())).state.server.inner
-    assert server.mean_examples == 1
+    assert server.seen.mean_examples == 1
 
 
 @pytest.mark.parametrize("inner", [FedAvg(), Scaffold(), MimeLite(), MFL(), AdaBest()], ids=lambda a: a.name)

@@ -43,13 +43,18 @@ def fedprox(problem, x0, cohorts, steps, lr, weighting=None, clip=None, mu=0.01,
     return history
 
 
-def scaffold(problem, x0, cohorts, steps, lr, weighting=None, clip=None, server_lr=1.0, option=2):
-    """d = g - c_i + c; c <- c + M/N*mean(c_i' - c_i), the last mean always uniform."""
+def scaffold(problem, x0, cohorts, steps, lr, weighting=None, clip=None, server_lr=1.0, option=2, size_adaptive=False):
+    """d = g - c_i + c; c <- c + M/N*mean(c_i' - c_i), the last mean always uniform.
+
+    Size-adaptive: with w_i = n_i over the mean of all n, clients take c/w_i for c, and c is the mean of w_i*c_i over
+    all clients. The recorded "c" is the mean of n_i*c_i.
+    """
     if option not in (1, 2):
         raise ValueError(f"unknown option {option!r}")
     x = np.array(x0, dtype=float)
     c = np.zeros_like(x)
     c_i = np.zeros((problem.N, len(x)))
+    sizes = np.array([problem.examples(i) for i in range(problem.N)])
     rho = initial_rho(clip)
     history = []
     for t, cohort in enumerate(cohorts, start=1):
@@ -59,10 +64,11 @@ def scaffold(problem, x0, cohorts, steps, lr, weighting=None, clip=None, server_
         for i in cohort:
             k_i = steps_at(steps, t, i)
             y = x.copy()
+            c_here = c / (sizes[i] / sizes.mean()) if size_adaptive else c
             for _ in range(k_i):
-                d = problem.gradient(i, y) - c_i[i] + c
+                d = problem.gradient(i, y) - c_i[i] + c_here
                 y = y - eta * d
-            c_new = c_i[i] - c + (x - y) / (k_i * eta)
+            c_new = c_i[i] - c_here + (x - y) / (k_i * eta)
             if option == 1:
                 c_new = problem.gradient(i, x)
             deltas.append(y - x)
@@ -73,8 +79,11 @@ def scaffold(problem, x0, cohorts, steps, lr, weighting=None, clip=None, server_
         aggregate = x + delta
 
         x = x + server_lr * delta
-        c = c + len(cohort) / problem.N * uniform_mean(control_changes)
-        history.append({"x": x, "aggregate": aggregate, "rho": rho, "c": c, "c_i": c_i.copy()})
+        recorded = c = c + len(cohort) / problem.N * uniform_mean(control_changes)
+        if size_adaptive:
+            c = uniform_mean([size / sizes.mean() * control for size, control in zip(sizes, c_i, strict=True)])
+            recorded = sizes.mean() * c
+        history.append({"x": x, "aggregate": aggregate, "rho": rho, "c": recorded, "c_i": c_i.copy()})
     return history
 
 
@@ -113,11 +122,17 @@ def scaffold_slim(problem, x0, cohorts, steps, lr, weighting=None, clip=None, re
     return history
 
 
-def feddyn(problem, x0, cohorts, steps, lr, weighting=None, clip=None, mu=0.02):
-    """d = g - h_i - mu*(x - y); h_i <- h_i + mu*(x - y); h <- h + M/N*(x - x_bar); x <- x_bar - h."""
+def feddyn(problem, x0, cohorts, steps, lr, weighting=None, clip=None, mu=0.02, size_adaptive=False):
+    """d = g - h_i - mu*(x - y); h_i <- h_i + mu*(x - y); h <- h + M/N*(x - x_bar); x <- x_bar - h.
+
+    Size-adaptive: with H_i the sum of all x - y of a client, d = g - mu_i*H_i - mu_i*(x - y), mu_i = mu*r/n_i, r the
+    mean of n over the participations of earlier rounds; mu_i = mu in the first. The recorded "h_i" is mu*H_i, "r" is
+    the one known after the round.
+    """
     x = np.array(x0, dtype=float)
     h = np.zeros_like(x)
-    h_i = np.zeros((problem.N, len(x)))
+    moved = np.zeros((problem.N, len(x)))
+    took_part = []
     rho = initial_rho(clip)
     history = []
     for t, cohort in enumerate(cohorts, start=1):
@@ -125,17 +140,22 @@ def feddyn(problem, x0, cohorts, steps, lr, weighting=None, clip=None, mu=0.02):
         deltas = []
         for i in cohort:
             y = x.copy()
+            mu_i = mu
+            if size_adaptive and t > 1:
+                mu_i = mu * np.mean(took_part) / problem.examples(i)
             for _ in range(steps_at(steps, t, i)):
-                d = problem.gradient(i, y) - h_i[i] - mu * (x - y)
+                d = problem.gradient(i, y) - mu_i * moved[i] - mu_i * (x - y)
                 y = y - eta * d
-            h_i[i] = h_i[i] + mu * (x - y)
+            moved[i] = moved[i] + (x - y)
             deltas.append(y - x)
         deltas, rho = clip_deltas(deltas, rho, clip)
         aggregate = x + weighted_mean(deltas, weights_of(problem, cohort, weighting or "uniform"))
 
         h = h + len(cohort) / problem.N * (x - aggregate)
         x = aggregate - h
-        history.append({"x": x, "aggregate": aggregate, "rho": rho, "h": h, "h_i": h_i.copy()})
+        took_part += [problem.examples(i) for i in cohort]
+        r = np.mean(took_part)
+        history.append({"x": x, "aggregate": aggregate, "rho": rho, "h": h, "h_i": mu * moved, "r": r})
     return history
 
 

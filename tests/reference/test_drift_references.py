@@ -107,6 +107,26 @@ def test_the_drift_corrections_reach_the_minimiser_of_the_mean_objective(algorit
     assert np.abs(biased - uniform_minimiser(PROBLEM)).max() > 1e-3
 
 
+def test_both_forms_of_scaffold_and_of_feddyn_agree_exactly_when_the_clients_are_equally_large():
+    equal = random_problem(examples=(8,) * 6)
+    for algorithm, hyper in ((scaffold, {"option": 1}), (scaffold, {"option": 2}), (feddyn, {"mu": 0.3})):
+        adaptive = run(algorithm, problem=equal, size_adaptive=True, **hyper)
+        assert_same(adaptive, run(algorithm, problem=equal, **hyper))
+        assert_different(run(algorithm, size_adaptive=True, **hyper), run(algorithm, **hyper))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "hyper"), [(scaffold, {"option": 1}), (scaffold, {"option": 2}), (feddyn, {"mu": 1.0})]
+)
+def test_the_size_adaptive_forms_reach_the_minimiser_of_the_mean_over_all_examples(algorithm, hyper):
+    final = run(algorithm, [list(range(6))] * 600, size_adaptive=True, **hyper)[-1]["aggregate"]
+    features, targets = (np.concatenate(part) for part in zip(*PROBLEM.clients, strict=True))
+    curvature = features.T @ features / len(targets) + PROBLEM.weight_decay * np.eye(SIZE)
+    minimiser = np.linalg.solve(curvature, features.T @ targets / len(targets))
+    np.testing.assert_allclose(final, minimiser, atol=1e-6)
+    assert np.abs(minimiser - uniform_minimiser(PROBLEM)).max() > 1e-2
+
+
 @pytest.mark.parametrize("size_adaptive", [True, False])
 def test_adabest_with_zeros_is_fedavg(size_adaptive):
     zeros = run(adabest, steps=UNEQUAL_STEPS, mu=0.0, beta=0.0, size_adaptive=size_adaptive)

@@ -167,6 +167,8 @@ VARIANTS = {name: [f"algorithm={name}"] for name in ALGORITHMS} | {
     "fedhbm, double precision, small blocks": ["algorithm=fedhbm", "precision=float64", "block_size=2"],
     "ghbm, a window shorter than the run": ["algorithm=ghbm", "tau=2"],
     "adabest, plateau": ["algorithm=adabest", "beta_decay=0.5", "plateau_rounds=1"],
+    "feddyn, by size": ["algorithm=feddyn", "size_adaptive=true", "partition=dirichlet", "alpha=0.5"],
+    "scaffold, by size": ["algorithm=scaffold", "size_adaptive=true", "partition=dirichlet", "alpha=0.5"],
     "fedadam, warm-up": ["algorithm=fedadam", "warmup_rounds=6", "lr_scaling=sqrt", "reference_cohort=2"],
     "fedavg, cyclic cohorts, lr decay": ["algorithm=fedavg", "cohort=cyclic:6", "lr_decay=0.9"],
     "fedavg, bootstrap, validation": ["algorithm=fedavg", "last_batch=bootstrap", "validation=4"],

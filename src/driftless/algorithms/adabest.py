@@ -26,6 +26,7 @@ import torch
 
 from driftless.algorithm import Algorithm, Scalar, Vector
 from driftless.algorithms.checks import choice, count, fraction, not_negative
+from driftless.algorithms.states import Participations
 
 
 class Plateau(NamedTuple):
@@ -40,8 +41,7 @@ class Server(NamedTuple):
     x: Vector
     x_bar: Vector
     h: Vector
-    participations: Scalar
-    mean_examples: Scalar
+    seen: Participations
     plateau: Plateau
 
 
@@ -84,13 +84,14 @@ class AdaBest(Algorithm):
 
     def init_server(self, x, facts):
         zero = x.new_zeros(())
-        return Server(x, x, torch.zeros_like(x), zero, zero, Plateau(zero + self.beta, zero + torch.inf, zero))
+        plateau = Plateau(zero + self.beta, zero + torch.inf, zero)
+        return Server(x, x, torch.zeros_like(x), Participations.none(x), plateau)
 
     def init_client(self, x):
         return Client(torch.zeros_like(x), x.new_zeros(()))
 
     def broadcast(self, server: Server):
-        return Message(server.x, server.mean_examples)
+        return Message(server.x, server.seen.mean_examples)
 
     def direction(self, step, local, msg: Message, client: Client, r):
         size = msg.mean_examples / r.examples if self.size_adaptive else 1.0
@@ -103,9 +104,8 @@ class AdaBest(Algorithm):
     def update(self, server: Server, mean: Upload, r):
         x_bar = server.x + mean.delta
         h = server.plateau.beta * (server.x_bar - x_bar)
-        participations = server.participations + r.cohort
-        mean_examples = server.mean_examples + r.cohort / participations * (mean.examples - server.mean_examples)
-        return Server(x_bar - h, x_bar, h, participations, mean_examples, self.next_beta(server.plateau, h))
+        seen = server.seen.after(r.cohort, mean.examples)
+        return Server(x_bar - h, x_bar, h, seen, self.next_beta(server.plateau, h))
 
     def next_beta(self, plateau: Plateau, h: Vector) -> Plateau:
         if self.plateau_rounds == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from driftless.algorithm import Vector
+from driftless.algorithm import Scalar, Vector
 
 
 class Momentum(NamedTuple):
@@ -53,3 +53,19 @@ class GradientSum(NamedTuple):
     """Local state: the sum of the minibatch gradients so far."""
 
     g_sum: Vector
+
+
+class Participations(NamedTuple):
+    """Server state: how often clients took part so far, and the mean of their examples, each time counted."""
+
+    number: Scalar
+    mean_examples: Scalar
+
+    @classmethod
+    def none(cls, x: Vector) -> Participations:
+        return cls(x.new_zeros(()), x.new_zeros(()))
+
+    def after(self, cohort: int, examples: Scalar) -> Participations:
+        """With a round more, of so many clients with so many examples on average."""
+        number = self.number + cohort
+        return Participations(number, self.mean_examples + cohort / number * (examples - self.mean_examples))
