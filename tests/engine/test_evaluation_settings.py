@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from driftless import EngineSettings, EvaluationSettings, Federation, InputError
+from driftless import EngineSettings, EvaluationSettings, Federation, InputError, LocalTraining, Result
 from driftless.algorithms import FedAvg
+from driftless.data.preprocessing.words import encode
 from driftless.engine.evaluation_settings import Monitor, with_fewer_test_examples
 from driftless.simulate import prepare
 from engine.problems import classification, linear, network, regression, run
@@ -140,6 +141,59 @@ def test_labels_that_are_ignored_are_left_out_by_metrics():
     inputs, labels = federation.test
     right = (result.module()(inputs).argmax(1) == labels)[labels != 0]
     assert result.history["test_token_accuracy"][-1] == pytest.approx(float(right.double().mean()))
+
+
+VOCABULARY = ["the", "cat", "sat"]  # 1, 2, 3; padding 0, unknown 4, begin 5, end 6
+NO_WORDS = [0, 4, 5, 6]
+
+
+class AlwaysCat(torch.nn.Module):
+    """Predicts the word "cat" at every place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = torch.nn.Parameter(torch.tensor([0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0]))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.scores.expand(*tokens.shape, 7)
+
+
+def of_sentences(*clients: str) -> list[tuple[Tensor, Tensor]]:
+    """Each client's sentences, apart from each other by a full stop."""
+    rows = [torch.from_numpy(encode([s.split() for s in text.split(".")], VOCABULARY, 4)) for text in clients]
+    return [(each[:, :-1], each[:, 1:]) for each in rows]
+
+
+def cats(ignored: list[int] | None, **settings: Any) -> Result:
+    """Targets: [the cat END PAD], [UNKNOWN cat sat END] | [UNKNOWN END PAD PAD] | [cat cat cat cat]."""
+    own = of_sentences("the cat.a cat sat", "dog", "cat cat cat cat")
+    together = tuple(torch.cat(parts) for parts in zip(*own, strict=True))
+    federation = Federation.from_clients(own, test=together, client_test=own, classes=7)
+    local = LocalTraining(lr=1e-9, epochs=1, batch_size=2)
+    evaluation = EvaluationSettings(ignored_labels=ignored, **settings)
+    return run("fedavg", federation, AlwaysCat(), evaluation=evaluation, local=local, rounds=1, cohort=3)[0]
+
+
+def test_the_accuracy_over_words_leaves_out_all_other_tokens():
+    words = cats(NO_WORDS, finetune_steps=1, metrics="token-accuracy")
+    row = words.history[-1]
+    assert row["test_accuracy"] == row["test_token_accuracy"] == 6 / 8
+    assert words.client_metrics["accuracy"] == pytest.approx([2 / 4, math.nan, 4 / 4], nan_ok=True)
+    assert (row["test_p5"], row["test_p50"], row["test_p95"]) == pytest.approx((0.525, 0.75, 0.975))
+    assert row["client_accuracy"] == row["personal_accuracy"] == 0.75
+    assert words.client_metrics["personal_accuracy"] == pytest.approx([0.5, math.nan, 1.0], nan_ok=True)
+
+
+def test_without_labels_that_are_ignored_the_accuracy_is_over_all_tokens():
+    tokens = cats(None)
+    assert tokens.history["test_accuracy"][-1] == 6 / 16
+    assert tokens.client_metrics["accuracy"] == [2 / 8, 0.0, 1.0]
+    assert tokens.history["test_loss"] == cats(NO_WORDS).history["test_loss"], "the loss counts them anyway"
+
+
+def test_labels_of_which_none_is_left_are_refused():
+    with pytest.raises(InputError, match=r"ignored_labels=\[0, 1, 2, 3, 4, 5, 6\] are all labels of the test data"):
+        cats(list(range(7)))
 
 
 def test_the_time_of_evaluation_is_recorded_apart_from_the_rounds():

@@ -7,7 +7,7 @@ collected, whichever process computed them, in the order of the batches.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from driftless.data.federation import Federation
 from driftless.data.inputs import Inputs, cast_floats, take
 from driftless.engine.device import moved, moved_inputs
 from driftless.engine.flat import FlatModel
-from driftless.engine.losses import Loss, class_dimension, correct
+from driftless.engine.losses import Loss, class_dimension, correct, counted
 from driftless.engine.metrics import Metric, has_numbers, measure
 from driftless.errors import doing
 from driftless.random import torch_stream
@@ -38,7 +38,7 @@ class Evaluation(NamedTuple):
     metrics: tuple[Metric, ...] = ()
     """Besides losses and accuracies."""
     ignored: tuple[int, ...] = ()
-    """Labels that metrics leave out."""
+    """Labels that accuracies and metrics leave out."""
     outputs: Tensor | None = None
     """Of two examples: shape and type of all others."""
     finetune_steps: int = 0
@@ -69,8 +69,13 @@ class Evaluation(NamedTuple):
         """Data set and first example of every batch."""
         return [(name, i) for name in self.data for i in range(0, self.number(name), EVALUATION_BATCH)]
 
-    def number(self, name: str) -> int:
+    def targets(self, name: str) -> Tensor:
         """Of the examples of a data set that are evaluated."""
+        targets = self.data[name][1]
+        return targets if self.rows is None else targets[self.rows]
+
+    def number(self, name: str) -> int:
+        """Of these examples."""
         return len(self.data[name][1] if self.rows is None else self.rows)
 
     def batch(self, name: str, first: int) -> tuple[Inputs, Tensor]:
@@ -105,7 +110,7 @@ class BatchResult(NamedTuple):
     loss: Tensor
     """Summed over the examples."""
     correct: Tensor
-    """How much of each example is classified correctly; empty for regression."""
+    """How much of each example is classified correctly, of `counted`; empty for regression."""
     outputs: Tensor
     """Empty if no metric needs them."""
 
@@ -129,7 +134,7 @@ def evaluate_batches(of: Evaluation, x: Vector, t: int, batches: Iterable[int]) 
         inputs, targets = of.batch(*places[i])
         with torch_stream(of.seed, purpose, t, i):
             outputs = of.model.resident.evaluate(inputs)
-            each = in_double(correct(of.loss, outputs, targets))
+            each = in_double(correct(of.loss, outputs, targets, of.ignored))
             kept = outputs.clone().cpu() if of.metrics else torch.empty(0, dtype=outputs.dtype, device="cpu")
             loss = in_double(of.loss(outputs, targets.clone())) * len(targets)  # a loss may write over both
         results[i] = BatchResult(loss, each, kept)
@@ -160,7 +165,7 @@ def evaluated(of: Evaluation, results: dict[int, BatchResult], t: int) -> Evalua
             each = torch.cat([part.correct for part in parts[name]])
             row[f"{name}_loss"] = float(sum(part.loss for part in parts[name])) / number
             if each.numel():
-                row[f"{name}_accuracy"] = float(each.sum()) / number
+                row[f"{name}_accuracy"] = float(each.sum()) / float(counted(of.targets(name), of.ignored).sum())
             measured, problems = metrics_on(of, name, parts[name], t)
             row |= {f"{name}_{column}": value for column, value in measured.items()}
             notices += problems
@@ -189,7 +194,7 @@ def by_client(of: Evaluation, name: str, parts: list[BatchResult], t: int) -> di
     found: dict[str, list[float]] = {}
     each = torch.cat([part.correct for part in parts])
     if each.numel():
-        found["accuracy"] = accuracy_by_client(each, federation)
+        found["accuracy"] = accuracy_by_client(each, federation, of.ignored)
     if of.metrics:
         outputs, sizes = torch.cat([part.outputs for part in parts]), federation.sizes.tolist()
         pairs = list(zip(outputs.split(sizes), federation.targets.cpu().split(sizes), strict=True))
@@ -206,12 +211,20 @@ def value_of(of: Evaluation, metric: Metric, outputs: Tensor, targets: Tensor, w
         return measure(metric, of.loss, of.ignored, outputs, targets)
 
 
-def accuracy_by_client(each: Tensor, clients: Federation) -> list[float]:
-    """The accuracy on each client's own examples; NaN for a client without any."""
-    total = np.concatenate([[0.0], each.cumsum(0).numpy()])
-    sums = total[clients.offsets[1:]] - total[clients.offsets[:-1]]
+def accuracy_by_client(each: Tensor, clients: Federation, ignored: Sequence[int]) -> list[float]:
+    """The accuracy on each client's own examples; NaN for a client without any label that counts."""
     with np.errstate(invalid="ignore"):  # 0 / 0
-        return (sums / clients.sizes).tolist()
+        return (sums_by_client(each, clients) / counted_by_client(clients, ignored)).tolist()
+
+
+def counted_by_client(clients: Federation, ignored: Sequence[int]) -> np.ndarray:
+    """What the correct part of each client's examples is a part of: their number, or that of labels that count."""
+    return sums_by_client(counted(clients.targets, ignored).cpu(), clients)
+
+
+def sums_by_client(each: Tensor, clients: Federation) -> np.ndarray:
+    total = np.concatenate([[0.0], each.cumsum(0).numpy()])
+    return total[clients.offsets[1:]] - total[clients.offsets[:-1]]
 
 
 def percentiles(prefix: str, values: list[float]) -> dict[str, float]:

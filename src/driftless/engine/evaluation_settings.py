@@ -18,7 +18,7 @@ from driftless.engine.device import moved_inputs
 from driftless.engine.evaluate import PERCENTILES, Evaluation
 from driftless.engine.flat import FlatModel
 from driftless.engine.local import LocalTraining
-from driftless.engine.losses import Loss, class_dimension
+from driftless.engine.losses import Loss, class_dimension, counted
 from driftless.engine.metrics import IGNORED, METRICS, Given, Metric, as_metrics, measure
 from driftless.errors import InputError, check_choice, check_type, check_whole, unknown
 from driftless.random import stream, torch_stream
@@ -37,8 +37,9 @@ class EvaluationSettings:
     regression the test loss. `mode`: "max" or "min", whether it is to be high or low; known for metrics given by name.
     `finetune_steps`: local steps of each client before it is judged on its own test data, beside the model without
     them; 0: none. `max_examples` of each data set are evaluated, the same in all rounds; None: all. `ignored_labels`:
-    labels that metrics leave out, besides -100. `cohort`: in every round the model that is sent out is evaluated on all
-    training examples of the clients that train, before they do: `cohort_loss`, `cohort_accuracy`.
+    labels that metrics and the accuracy leave out; metrics also leave out -100. `cohort`: in every round the model that
+    is sent out is evaluated on all training examples of the clients that train, before they do: `cohort_loss`,
+    `cohort_accuracy`.
     """
 
     metrics: Given = None
@@ -110,6 +111,8 @@ def evaluation_of(
         )
     for metric in metrics:
         check_fit(of, metric)
+    if of.ignored and of.has_accuracy:
+        check_ignored(of)
     if of.metrics:
         check_outputs(of)
     if of.finetune_steps:
@@ -215,6 +218,16 @@ def check_fit(of: Evaluation, metric: Metric) -> None:
                 f"metric '{metric.name}' needs examples of at least {metric.present} classes, and the {name} data have "
                 f"examples of {len(present)}; give data with more classes, a larger evaluate.max_examples, or another "
                 "metric."
+            )
+
+
+def check_ignored(of: Evaluation) -> None:
+    """Some label must be left of each data set."""
+    for name, (_, targets) in of.data.items():
+        if not counted(targets, of.ignored).any():
+            raise InputError(
+                f"evaluate.ignored_labels={list(of.ignored)} are all labels of the {name} data, so there is nothing to "
+                "take the accuracy of; name fewer."
             )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor
 from torch.func import vmap
 from torch.nn import functional as F
@@ -54,13 +55,30 @@ def weighted(loss: Loss, outputs: Tensor, targets: Tensor, weights: Tensor) -> T
     return (each * weights).sum() / weights.sum()
 
 
-def correct(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
-    """How much of each example is classified correctly: 0 or 1, a share for sequences and images; else empty."""
+def correct(loss: Loss, outputs: Tensor, targets: Tensor, ignored: Sequence[int] = ()) -> Tensor:
+    """How much of each example is classified correctly: 0 or 1, a share for sequences and images; else empty.
+
+    With ignored labels: how many of the others are, of `counted(targets, ignored)`.
+    """
     dimension = class_dimension(loss, outputs, targets)
     if dimension is None:
         return outputs.new_zeros(0)
-    found = (outputs.argmax(dimension) == targets).to(outputs.dtype)
+    found = outputs.argmax(dimension) == targets
+    if ignored:
+        return (found & ~is_ignored(targets, ignored)).reshape(len(found), -1).sum(1).to(outputs.dtype)
+    found = found.to(outputs.dtype)
     return found.flatten(1).mean(1) if found.dim() > 1 else found
+
+
+def counted(targets: Tensor, ignored: Sequence[int]) -> Tensor:
+    """What the correct part of each example is a part of: 1, with ignored labels the number of the others."""
+    if not ignored:
+        return torch.ones(len(targets), dtype=torch.float64, device=targets.device)
+    return (~is_ignored(targets, ignored)).reshape(len(targets), -1).sum(1).double()
+
+
+def is_ignored(targets: Tensor, ignored: Sequence[int]) -> Tensor:
+    return torch.isin(targets, torch.tensor(ignored, device=targets.device))
 
 
 def class_dimension(loss: Loss, outputs: Tensor, targets: Tensor) -> int | None:

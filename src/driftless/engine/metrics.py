@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from driftless.engine.losses import Loss, class_dimension
+from driftless.engine.losses import Loss, class_dimension, is_ignored
 from driftless.errors import InputError, short_repr, unknown
 
 Function = Callable[[Tensor, Tensor], Any]
@@ -241,7 +241,7 @@ def class_scores(loss: Loss, ignored: Sequence[int], outputs: Tensor, targets: T
     assert dimension is not None, "checked before the run"
     scores = outputs.movedim(dimension, -1)
     scores, labels = scores.reshape(-1, scores.shape[-1]), targets.reshape(-1)
-    kept = ~torch.isin(labels, torch.tensor([IGNORED, *ignored], device=labels.device))
+    kept = ~is_ignored(labels, (IGNORED, *ignored))
     return (scores, labels) if bool(kept.all()) else (scores[kept], labels[kept])
 
 

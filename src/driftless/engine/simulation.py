@@ -254,7 +254,7 @@ def next_round(
     if simulation.is_evaluated(t):
         start, x = time.perf_counter(), simulation.inference_vector(state)
         found = executor.evaluate(x, t)
-        found = with_personal(found, personal, x, t) if personal else found
+        found = with_personal(found, personal, x, t, simulation.evaluation.ignored) if personal else found
         row |= found.row
         evaluation_seconds += time.perf_counter() - start
     row |= {"evaluation_seconds": evaluation_seconds} if evaluation_seconds else {}

@@ -2,7 +2,8 @@
 
 A sentence is `begin w1 ... wk end`, cut and padded to length + 1 tokens; the targets are the inputs shifted by one.
 Tokens: 0 padding, 1..V words by frequency, V+1 unknown, V+2 begin, V+3 end. Padding is a class like any other, so that
-the loss is a mean over whole examples: accuracies are higher and losses lower than where padding is masked.
+the loss is a mean over whole examples, and lower than where padding is masked. The accuracy over words only, as papers
+have it, is that with evaluate.ignored_labels=[0, V+1, V+2, V+3].
 """
 
 from __future__ import annotations
