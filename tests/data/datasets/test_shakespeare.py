@@ -84,6 +84,29 @@ def test_roles_with_little_text_are_left_out(folder: Path):
         driftless.load("shakespeare", min_characters=9000)
 
 
+def test_the_first_users_with_enough_windows_are_kept_with_their_first_windows(folder: Path):
+    roles(folder, [HAMLET], ["Howl, howl!"], [LEAR], [HAMLET[::-1]])
+    options = {"length": 5, "stride": 1, "min_characters": 0}
+    whole = driftless.load("shakespeare", **options)
+    assert whole.sizes.tolist() == [63, 4, 33, 63]
+    few = driftless.load("shakespeare", **options, min_examples_per_user=10, limit_users=2, max_examples_per_user=40)
+    assert few.client_names == ("p: R0", "p: R2")
+    assert few.sizes.tolist() == [40, 33]
+    for client, was in enumerate((0, 2)):
+        for kept, all_of_them in zip(few.client(client), whole.client(was), strict=True):
+            assert torch.equal(kept, all_of_them[:40])
+        assert whole.client_test is not None
+        assert few.client_test is not None
+        for kept, all_of_them in zip(few.client_test.client(client), whole.client_test.client(was), strict=True):
+            assert torch.equal(kept, all_of_them)
+
+
+def test_too_many_windows_asked_of_every_user_are_an_error(folder: Path):
+    roles(folder, [HAMLET], [LEAR])
+    with pytest.raises(InputError, match="no user of data set 'shakespeare' has min_examples_per_user=1000; lower it"):
+        driftless.load("shakespeare", length=5, stride=1, min_characters=0, min_examples_per_user=1000)
+
+
 def test_the_snippets_of_tff_are_joined_by_client(folder: Path):
     speeches = [{"snippets": HAMLET.encode()}, {"snippets": LEAR.encode()}]
     splits = {"train": {"LEAR": speeches, "B": [{"snippets": b"A."}]}, "test": {"LEAR": [{"snippets": LEAR.encode()}]}}

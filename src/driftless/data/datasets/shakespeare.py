@@ -8,7 +8,8 @@ No window is padded, so every label counts; a user whose text is shorter than on
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +74,9 @@ def load(
     stride: int | None = None,
     min_characters: int | None = None,
     source: str = "auto",
+    limit_users: int | None = None,
+    min_examples_per_user: int | None = None,
+    max_examples_per_user: int | None = None,
 ) -> Examples:
     """Windows of `length` characters.
 
@@ -81,6 +85,9 @@ def load(
     windows with stride 1: there it is every stride-th of them, by default every one for "next".
     min_characters: users with less text are left out; by default 2000 for the file of roles, none for the others.
     source: "auto" (the first that is here), "roles", "leaf" or "tff".
+    min_examples_per_user: users with fewer training windows are left out. limit_users: the first so many of the others,
+    in the order of the files. max_examples_per_user: the first so many training windows of each. The test has all
+    windows of these users.
     """
     check_whole("length", length, 1)
     check_choice("targets", targets, ("next", "sequence"))
@@ -89,6 +96,10 @@ def load(
     if min_characters is not None:
         check_whole("min_characters", min_characters, 0)
     check_choice("source", source, ("auto", "roles", "leaf", "tff"))
+    chosen = {"limit_users": limit_users, "min_examples_per_user": min_examples_per_user,
+              "max_examples_per_user": max_examples_per_user}  # fmt: skip
+    for name, value in chosen.items():
+        check_whole(name, value, 1, other=None)
     alphabet = LEAF if targets == "next" else TFF
     source = _first_source() if source == "auto" else source
     if source == "leaf":
@@ -101,6 +112,10 @@ def load(
         f"no user of data set 'shakespeare' has min_characters={min_characters} and length={length} characters with "
         "the one after; lower them."
     )
+    if train is not None and any(chosen.values()):
+        users = choose_users(train.users, min_examples_per_user or 0, limit_users)
+        train, test = first_of_each(train, users, max_examples_per_user), test and first_of_each(test, users, None)
+        empty = f"no user of data set 'shakespeare' has min_examples_per_user={min_examples_per_user}; lower it."
     return as_examples(train, test, alphabet.first + len(alphabet.characters), empty)
 
 
@@ -126,6 +141,23 @@ def windows(texts: Texts, alphabet: Alphabet, length: int, stride: int, targets:
     rows = np.lib.stride_tricks.sliding_window_view(tokens, length + 1)[begins + stride * turn]
     users = [user for (user, _), count in zip(texts, counts, strict=True) for _ in range(count)]
     return _inputs_and_targets(rows, targets, users)
+
+
+def choose_users(users: Sequence[str], least: int, most: int | None) -> set[str]:
+    """The first `most` users with at least `least` examples; `users`: of each example."""
+    return set([user for user, number in Counter(users).items() if number >= least][:most])
+
+
+def first_of_each(part: UserExamples, users: set[str], most: int | None) -> UserExamples | None:
+    """The first `most` examples of each of these users."""
+    seen = Counter[str]()
+    rows: list[int] = []
+    for i, user in enumerate(part.users):
+        if user in users and (most is None or seen[user] < most):
+            seen[user] += 1
+            rows.append(i)
+    kept = torch.tensor(rows, dtype=torch.int64)
+    return UserExamples(part.inputs[kept], part.targets[kept], [part.users[i] for i in rows]) if rows else None
 
 
 def _inputs_and_targets(rows: npt.NDArray[np.uint8], targets: str, users: list[str]) -> UserExamples:
