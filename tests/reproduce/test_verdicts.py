@@ -6,6 +6,9 @@ from pathlib import Path
 
 from driftless.papers import PAPERS, VERDICTS_FILE
 from driftless.reproduce import verdicts
+from driftless.reproduce.checks import from_json
+from driftless.reproduce.experiment import Claim
+from driftless.reproduce.judge import verdict_of
 from driftless.reproduce.pages import page, state_text
 
 DOCS = Path(__file__).parents[2] / "docs" / "papers"
@@ -32,6 +35,30 @@ def test_only_publishing_into_the_docs_of_the_checkout_refreshes_the_summary(tmp
 
 
 def test_a_scale_other_than_small_is_named():
-    assert state_text({"scale": "small", "verdicts": {"a": "partly", "b": "partly"}}) == "2 partly"
-    assert state_text({"scale": "paper", "verdicts": {"a": "reproduced"}}) == "1 reproduced (paper scale)"
+    open_ = {"verdict": "undecided", "kind": "experiment"}
+    assert state_text({"scale": "small", "claims": {"a": open_, "b": open_}}) == "2 undecided"
+    assert state_text({"scale": "paper", "claims": {"a": open_}}) == "1 undecided (paper scale)"
     assert state_text(None) == "not run yet"
+
+
+def test_published_verdicts_follow_from_the_published_numbers():
+    """A reader can compute every verdict again from the rows that are published with it."""
+    for paper in PAPERS.values():
+        for experiment in paper.experiments:
+            stored = verdicts.stored_result(paper, experiment, DOCS)
+            for one in stored["claims"] if stored else ():
+                checks = [from_json(check) for check in one["checks"]]
+                if one["verdict"] != "not tested":
+                    claim = Claim("", "", "", lambda outcome: (), one["decided_by"])
+                    assert verdict_of(claim, checks, one["error"]) == one["verdict"], (
+                        f"{experiment.name}: {one['name']}"
+                    )
+
+
+def test_published_results_come_from_commits():
+    for paper in PAPERS.values():
+        for experiment in paper.experiments:
+            if stored := verdicts.stored_result(paper, experiment, DOCS):
+                for commit in (stored["commit"], *stored["run_commits"]):
+                    assert commit
+                    assert not commit.endswith("+")

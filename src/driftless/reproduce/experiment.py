@@ -11,6 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    from driftless.reproduce.checks import Check
     from driftless.reproduce.figure import Heat, Panel
     from driftless.reproduce.outcome import Measure, Outcome
 
@@ -19,8 +20,12 @@ Settings = Mapping[str, Any]
 """By full keys, {"algorithm.name": "adabest", "local.lr": 0.1}."""
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
-Verdict = Literal["reproduced", "partly", "contradicted", "not testable here"]
-VERDICTS: tuple[Verdict, ...] = ("reproduced", "partly", "contradicted", "not testable here")
+Verdict = Literal["supported", "refuted", "undecided", "not tested"]
+VERDICTS: tuple[Verdict, ...] = ("supported", "refuted", "undecided", "not tested")
+Kind = Literal["identity", "count", "experiment"]
+"""identity: an equation, a bound or a proof, checked where it is exact; count: numbers that are counted, such as bytes;
+experiment: trained and measured."""
+KINDS: tuple[Kind, ...] = ("identity", "count", "experiment")
 
 
 class Number(NamedTuple):
@@ -54,10 +59,19 @@ class Setup:
 
     cells: tuple[Cell, ...] = ()
     seeds: int = 1
+    """With which the claims are judged first."""
+    most_seeds: int = 0
+    """Seeds are added one by one until all claims are decided, or there are so many; 0: none are added."""
+    grid_seeds: int = 0
+    """Seeds that the points of a grid are compared with; the others run the chosen point only. 0: all."""
     reduced: str = ""
     """What differs from the paper, in a sentence or two; empty: nothing."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of the experiment's `study`."""
+
+    @property
+    def last_look(self) -> int:
+        return max(self.seeds, self.most_seeds)
 
     @property
     def data(self) -> list[str]:
@@ -69,14 +83,6 @@ def data_of(cell: Cell) -> str:
     return str(cell.settings.get("data.name", "digits"))
 
 
-class Check(NamedTuple):
-    """One comparison that a claim rests on."""
-
-    text: str
-    """With the numbers that were seen."""
-    holds: bool
-
-
 @dataclass(frozen=True)
 class Claim:
     """A sentence of the paper that can be wrong, and how it is decided."""
@@ -84,10 +90,14 @@ class Claim:
     name: str
     text: str
     rule: str
-    """What is checked, in words, for a reader who has not seen the numbers yet."""
+    """What is checked, with its margin, in words, for a reader who has not seen the numbers yet."""
     checks: Callable[[Outcome], Iterable[Check]]
-    required_share: float = 1.0
-    """Of the checks, for "reproduced"; from half of them on it is "partly"."""
+    decided_by: Literal["all", "average", "any"] = "all"
+    """Of the checks: all must hold; their average must, over the settings; at least one must."""
+    kind: Kind | None = None
+    """None: the experiment's."""
+    paper: str = ""
+    """What the paper prints or draws, where it cannot be computed from its numbers."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,7 @@ class Experiment:
     """What was done there, in our words."""
     paper: Setup
     small: Setup | None
-    """None: cannot be shown here; then `untestable` says why."""
+    """None: not tested here; then `untestable` says why."""
     claims: tuple[Claim, ...]
     measure: Measure | None = None
     """The number of a cell. None for an experiment that is only a study."""
@@ -112,6 +122,7 @@ class Experiment:
     figure: Callable[[Outcome], Sequence[Panel | Heat]] | None = None
     study: Callable[..., Mapping[str, Any]] | None = None
     """Computed instead of trained: gets the setup's options, returns values that JSON can hold."""
+    kind: Kind = "experiment"
     untestable: str = ""
     smoke_options: Mapping[str, Any] = field(default_factory=dict)
     """Of the study, at smoke scale."""
@@ -138,7 +149,7 @@ KEPT_PARTITIONS = ("iid", "dirichlet", "prior-dirichlet")
 def smoke_setup(setup: Setup) -> Setup:
     """The same cells on a few digits for two rounds: shows that everything runs, and nothing else."""
     cells = (replace(cell, settings=smoke_settings(cell.candidates[0]), grid={}) for cell in setup.cells)
-    return Setup(tuple(cells), 1, "Two rounds on 20 clients with a few digits each: only shows that it runs.")
+    return Setup(tuple(cells), reduced="Two rounds on 20 clients with a few digits each: only shows that it runs.")
 
 
 def smoke_settings(settings: Settings) -> Settings:

@@ -14,7 +14,7 @@ import numpy as np
 from driftless.report.line_styles import DASHES, LIGHT
 from driftless.report.metrics import AXES, metric
 from driftless.reproduce.experiment import Place
-from driftless.reproduce.outcome import Measure, Outcome, label
+from driftless.reproduce.outcome import Measure, Outcome, label, mean_of, std_of
 
 ACROSS = 3
 """Panels beside each other."""
@@ -83,10 +83,11 @@ def sweep(
         lines = []
         for name in outcome.places(line, **where):
             points = [one for one in outcome.pick(**{**where, line: name}) if x in one.cell.at]
-            numbers = [measure(one) for one in points]
-            spread = [number.std or 0.0 for number in numbers] if any(n.std for n in numbers) else None
+            values = [measure(one) for one in points]
+            deviations = [std_of(each) for each in values]
+            spread = [std or 0.0 for std in deviations] if any(deviations) else None
             places = [float(one.cell.at[x]) for one in points]
-            lines.append(Line(place_text(line, name), places, [number.mean for number in numbers], spread))
+            lines.append(Line(place_text(line, name), places, [mean_of(each) for each in values], spread))
         panels.append(Panel(place_text(by, value), x, measure.title, tuple(lines), log_x, log_y, marks=True))
     return panels
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from driftless.report.curves import Run, first_reach, moments, tabulate
 from driftless.report.metrics import AXES, metric
-from driftless.reproduce.experiment import Cell, Check, Experiment, Number, Place, Setup
+from driftless.reproduce.checks import Compared, above, below
+from driftless.reproduce.experiment import Cell, Experiment, Place, Setup
 
 Floats = NDArray[np.float64]
 
@@ -29,6 +30,8 @@ class Result:
     runs: tuple[Run, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Those of the grid that were best."""
+    printed: Floats | None = None
+    """The number of the paper, in place of runs."""
 
     @property
     def label(self) -> str:
@@ -40,23 +43,31 @@ class Result:
 
     def each(self, key: str) -> list[Floats]:
         """Per seed, the values that were measured."""
-        return [column[~np.isnan(column)] for column in (run.column(key) for run in self.runs)]
+        return [measured(run, key) for run in self.runs]
 
-    def final(self, key: str = "test_accuracy") -> Number:
-        """The last value; of a run that diverged, the last before it did."""
-        return number([values[-1] for values in self.each(key) if len(values)])
+    def final(self, key: str = "test_accuracy") -> Floats:
+        """The last value of each run; of a run that diverged, the last before it did."""
+        return self.per_seed(key, lambda values: values[-1])
 
-    def last(self, key: str = "test_accuracy", share: float = 0.1) -> Number:
+    def last(self, key: str = "test_accuracy", share: float = 0.1) -> Floats:
         """The mean over the last tenth of the evaluations: less noisy than the last one."""
-        parts = [values[-max(1, round(share * len(values))) :] for values in self.each(key) if len(values)]
-        return number([float(part.mean()) for part in parts])
+        return self.per_seed(key, lambda values: values[-max(1, round(share * len(values))) :].mean())
 
-    def best(self, key: str = "test_accuracy") -> Number:
-        return number([values.max() for values in self.each(key) if len(values)])
+    def best(self, key: str = "test_accuracy") -> Floats:
+        return self.per_seed(key, lambda values: values.max())
 
-    def mean(self, key: str) -> Number:
+    def mean(self, key: str) -> Floats:
         """Over all rounds."""
-        return number([float(values.mean()) for values in self.each(key) if len(values)])
+        return self.per_seed(key, lambda values: values.mean())
+
+    def per_seed(self, key: str, of: Callable[[Floats], float]) -> Floats:
+        """A number for each run, of the values that were measured; not a number where there are none."""
+        return self.of_runs(lambda run: float(of(values)) if len(values := measured(run, key)) else math.nan)
+
+    def of_runs(self, of: Callable[[Run], float]) -> Floats:
+        if not self.runs:
+            raise Missing(f"{self.label} is printed, not run")
+        return np.array([of(run) for run in self.runs])
 
     def curve(self, key: str, axis: str = "rounds") -> tuple[Floats, Floats, Floats]:
         """Places on the axis ("rounds", "examples", "megabytes", "time"), mean and deviation over the seeds there."""
@@ -66,9 +77,17 @@ class Result:
         places = tabulate(self.runs, [run.total(AXES[axis]) for run in self.runs], rounds)
         return moments(places, ~np.isnan(places))[0], mean, std
 
-    def reach(self, target: float, key: str = "test_accuracy", axis: str = "rounds") -> Number:
+    def reach(self, target: float, key: str = "test_accuracy", axis: str = "rounds") -> Floats:
         """What it costs until the target is first reached (from below; a loss from above); infinite if never."""
-        return number([cost_to_reach(run, target, key, axis) for run in self.runs])
+        return self.of_runs(lambda run: cost_to_reach(run, target, key, axis))
+
+    def first(self, seeds: int) -> Result:
+        return replace(self, runs=self.runs[:seeds])
+
+
+def measured(run: Run, key: str) -> Floats:
+    column = run.column(key)
+    return column[~np.isnan(column)]
 
 
 def cost_to_reach(run: Run, target: float, key: str = "test_accuracy", axis: str = "rounds") -> float:
@@ -77,33 +96,36 @@ def cost_to_reach(run: Run, target: float, key: str = "test_accuracy", axis: str
     return math.inf if place is None else float(run.total(AXES[axis])[place])
 
 
-def number(values: Sequence[float]) -> Number:
-    if not len(values):
-        return Number(math.nan)
-    array = np.asarray(values, dtype=np.float64)
-    with np.errstate(invalid="ignore"):
-        return Number(float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else None)
-
-
 @dataclass(frozen=True)
 class Measure:
-    """What the number of a cell is."""
+    """What the number of a cell is: one for each seed."""
 
     title: str
-    of: Callable[[Result], Number]
+    of: Callable[[Result], Floats]
     scale: float = 1.0
     better: str = "high"
     digits: int = 2
 
-    def __call__(self, result: Result) -> Number:
-        mean, std = self.of(result)
-        return Number(mean * self.scale, None if std is None else std * self.scale)
+    def __call__(self, result: Result) -> Floats:
+        return result.printed if result.printed is not None else self.scale * self.of(result)
 
     def is_better(self, one: float, other: float) -> bool:
         """What is not a number loses."""
         if math.isnan(one) or math.isnan(other):
             return math.isnan(other) and not math.isnan(one)
         return one > other if self.better == "high" else one < other
+
+
+def mean_of(values: Floats) -> float:
+    """Of what is known; not a number where nothing is."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else math.nan
+
+
+def std_of(values: Floats) -> float | None:
+    """Over seeds; None for a single one."""
+    with np.errstate(invalid="ignore"):
+        return float(values.std(ddof=1)) if len(values) > 1 else None
 
 
 FINAL_ACCURACY = Measure("test accuracy (%) at the end", lambda result: result.final(), 100)
@@ -144,9 +166,16 @@ class Outcome:
             found.setdefault(rest, []).append(one)
         return [(dict(rest), results) for rest, results in found.items()]
 
-    def measured(self, result: Result) -> float:
+    def measured(self, result: Result) -> Floats:
+        """By the experiment's measure, for each seed."""
         assert self.experiment.measure is not None
-        return self.experiment.measure(result).mean
+        return self.experiment.measure(result)
+
+    def as_printed(self) -> Outcome:
+        """The numbers that the paper prints, as if they were measured."""
+        cells = (cell for cell in self.experiment.paper.cells if cell.published)
+        results = (Result(cell, (), printed=np.array([cell.published.mean])) for cell in cells if cell.published)
+        return Outcome(self.experiment, self.experiment.paper, tuple(results))
 
 
 def label(at: Mapping[str, Place]) -> str:
@@ -154,32 +183,18 @@ def label(at: Mapping[str, Place]) -> str:
     return ", ".join(str(value) if isinstance(value, str) else f"{name} {value:g}" for name, value in at.items())
 
 
-def above(what: str, one: float, other: float, by: float = 0.0, unit: str = "") -> Check:
-    """`one` exceeds `other` by more than `by`; `what` says what both are."""
-    return Check(f"{what}: {one:.4g}{unit} against {other:.4g}{unit}", bool(one > other + by))
-
-
-def below(what: str, one: float, other: float, by: float = 0.0, unit: str = "") -> Check:
-    return Check(f"{what}: {one:.4g}{unit} against {other:.4g}{unit}", bool(one < other - by))
-
-
-def within(what: str, seen: float, expected: float, tolerance: float) -> Check:
-    """`tolerance` is absolute."""
-    return Check(f"{what}: {seen:.6g}, expected {expected:.6g}", bool(abs(seen - expected) <= tolerance))
-
-
-def winner(outcome: Outcome, name: str, slack: float = 0.0) -> Iterable[Check]:
-    """In each setting with all columns: is this one the best by the experiment's measure, up to `slack`?"""
+def rivals(outcome: Outcome, name: str, slack: float = 0.0, but: Sequence[str] = ()) -> Iterator[Compared]:
+    """In each setting this one against every other of the columns, by the experiment's measure: better, or worse by
+    less than `slack`. `but`: others that are left out."""
     measure, column = outcome.experiment.measure, outcome.experiment.columns
     assert measure is not None
     for rest, results in outcome.groups(column):
-        scores = {str(one.cell.at[column]): measure(one).mean for one in results}
-        rivals = {other: score for other, score in scores.items() if other != name and not math.isnan(score)}
-        if name not in scores or not rivals:
+        found = {str(one.cell.at[column]): one for one in results}
+        if name not in found:
             continue
-        sign = 1 if measure.better == "high" else -1
-        rival = max(rivals, key=lambda other: sign * rivals[other])
-        holds = sign * (scores[name] - rivals[rival]) >= -slack
-        where = f"{label(rest)}: " if rest else ""
-        digits = measure.digits
-        yield Check(f"{where}{name} {scores[name]:.{digits}f}, best other {rival} {rivals[rival]:.{digits}f}", holds)
+        for other, result in found.items():
+            if other != name and other not in but:
+                where = f"{label(rest)}: " if rest else ""
+                compare = above if measure.better == "high" else below
+                unit = " %" if "%" in measure.title else ""
+                yield compare(f"{where}{name} against {other}", measure(found[name]), measure(result), -slack, unit)

@@ -11,9 +11,11 @@ from typing import Any
 from rich.table import Table
 
 from driftless.report.metrics import plural
-from driftless.reproduce.experiment import VERDICTS, Experiment, Paper, Place, Scale
-from driftless.reproduce.runner import FIGURE, Planned, Reproduced, record
+from driftless.reproduce.conclusions import conclusion
+from driftless.reproduce.experiment import KINDS, VERDICTS, Experiment, Kind, Paper, Place
+from driftless.reproduce.runner import FIGURE, Reproduced, check_publishable, record
 from driftless.reproduce.verdicts import (
+    RESULTS,
     ExperimentVerdicts,
     Verdicts,
     stored_result,
@@ -22,20 +24,29 @@ from driftless.reproduce.verdicts import (
 )
 from driftless.runs.files import write_atomically
 
-MOST_CHECKS = 6
-COLORS = {"reproduced": "green", "partly": "yellow", "contradicted": "red", "not testable here": "dim"}
+COLORS = {"supported": "green", "refuted": "red", "undecided": "yellow", "not tested": "dim"}
+TITLES: dict[Kind, str] = {
+    "identity": "Identities, bounds and proofs",
+    "count": "Exact counts",
+    "experiment": "Experiments",
+}
+NOT_RUN = "not run yet"
 
 HOW_JUDGED = (
-    "Every rule below was written before the run that is shown; where a pilot or a first try was seen before it, that "
-    "is said. Of a claim's checks, all (or the stated share) must hold for *reproduced*, at least half for *partly*; "
-    "otherwise it is *contradicted*."
+    "Every rule was committed before the runs that are shown. *Paper* is the claim's comparison with the paper's "
+    "numbers, *ours* the same with ours: the mean over seeds of a paired difference and its interval, in brackets what "
+    "the rule asks for. *Supported* and *refuted* are said only where the interval leaves no doubt "
+    "([how](../reproduce.md)); otherwise a claim is *undecided*, with the number of seeds that would decide it if they "
+    "were like those seen."
 )
 
 INDEX = (
-    "Every experiment of the papers at a scale that two cores finish in minutes, with a verdict for each claim. The "
-    "rules were fixed before the runs that are shown; what was reduced stands with each experiment. `driftless list "
-    "papers` shows the same list, [reproduce](../reproduce.md) says how it works and how to run an experiment as "
-    "published."
+    "Every experiment of the papers, with a verdict for each claim by a rule that was committed before the run. "
+    "Identities, bounds and proofs are checked where they are exact, and costs are counted: these are certain. "
+    "Experiments are reduced to what two cores can do, or use other data where the paper's cannot be had; their "
+    "verdicts are about the reduced setting, carry an interval, and say how far they are from the paper's. `driftless "
+    "list papers` shows the same list, [reproduce](../reproduce.md) says how claims are judged and how to run an "
+    "experiment as published."
 )
 
 Record = Mapping[str, Any]
@@ -43,6 +54,7 @@ Record = Mapping[str, Any]
 
 def publish(done: Reproduced, docs: Path) -> None:
     """Write the result, the figure and the paper's page into a folder of pages."""
+    check_publishable(done)
     write_stored_result(record(done), docs)
     if (done.folder / FIGURE).exists():
         (docs / "figures").mkdir(parents=True, exist_ok=True)
@@ -52,13 +64,23 @@ def publish(done: Reproduced, docs: Path) -> None:
 
 def write_index(papers: Iterable[Paper], docs: Path) -> None:
     """The page above the papers' pages: how many claims of how many."""
+    papers = list(papers)
     lines = ["# The papers, checked", "", INDEX, ""]
-    lines += [f"| paper | claims | {' | '.join(VERDICTS)} | not run yet |", f"|{'---|' * (len(VERDICTS) + 3)}"]
-    for paper in papers:
-        counts = tally(paper, summarise([paper], docs))
-        numbers = [str(counts[name]) for name in (*VERDICTS, "not run yet")]
-        lines.append(f"| [{paper.title}]({paper.name}.md) | {sum(counts.values())} | {' | '.join(numbers)} |")
-    write_atomically(docs / "README.md", ("\n".join(lines) + "\n").encode())
+    for kind in KINDS:
+        columns = [*VERDICTS, NOT_RUN]
+        rows = [(paper, tally(paper, summarise([paper], docs), kind)) for paper in papers]
+        columns = [name for name in columns if any(counts[name] for _, counts in rows)]
+        lines += [
+            f"## {TITLES[kind]}",
+            "",
+            f"| paper | claims | {' | '.join(columns)} |",
+            f"|{'---|' * (len(columns) + 2)}",
+        ]
+        for paper, counts in rows:
+            numbers = " | ".join(str(counts[name]) for name in columns)
+            lines.append(f"| [{paper.title}]({paper.name}.md) | {sum(counts.values())} | {numbers} |")
+        lines.append("")
+    write_atomically(docs / "README.md", "\n".join(lines).encode())
 
 
 def write_page(paper: Paper, docs: Path) -> None:
@@ -69,8 +91,8 @@ def write_page(paper: Paper, docs: Path) -> None:
 def page(paper: Paper, docs: Path) -> str:
     verdicts = summarise([paper], docs)
     lines = [f"# {paper.title}", "", paper.citation, ""]
-    lines += [f"**{tally_text(paper, verdicts)}**", ""]
-    lines += [HOW_JUDGED, ""]
+    lines += [f"- **{TITLES[kind]}**: {text}" for kind in KINDS if (text := tally_text(paper, verdicts, kind))]
+    lines += ["", HOW_JUDGED, ""]
     lines += [f"- {note}" for note in paper.notes] + [""] * bool(paper.notes)
     lines += ["| experiment | place | state |", "|---|---|---|"]
     for one in paper.experiments:
@@ -83,50 +105,71 @@ def page(paper: Paper, docs: Path) -> str:
 
 def section(paper: Paper, experiment: Experiment, stored: Record | None, docs: Path) -> list[str]:
     lines = [f"## {heading(experiment)}", "", f"*{experiment.where}.* {experiment.about}", ""]
-    setup = experiment.small
-    lines += ["```sh", f"driftless reproduce {paper.name}/{experiment.name} --scale small", "```", ""]
-    if stored and stored["runs"]:
-        runs, seeds = plural(stored["runs"], "run"), plural(stored["seeds"], "seed")
-        lines += [f"{date_and_commit(stored)}: {runs}, {seeds}, {duration(stored['seconds'])} of one core.", ""]
-    elif stored:
-        lines += [f"{date_and_commit(stored)}.", ""]
+    scale = stored["scale"] if stored else "small"
+    setup = experiment.setup(scale)
+    lines += ["```sh", f"driftless reproduce {paper.name}/{experiment.name} --scale {scale}", "```", ""]
     if setup and setup.reduced:
         lines += [f"**Reduced:** {setup.reduced}", ""]
+    if stored:
+        lines += [made_from(stored, paper, experiment), ""]
+    if text := conclusion(paper.name, experiment.name):
+        lines += [f"**What we believe now:** {text}", ""]
+    lines += claims_lines(experiment, stored)
     if stored and stored["cells"] and experiment.measure:
-        lines += [experiment.measure.title.capitalize() + ":", ""]
-        lines += [*markdown(number_table(experiment, stored)), ""]
+        lines += [f"{experiment.measure.title.capitalize()}: mean and standard deviation over the seeds, the paper's "
+                  "number in brackets.", "", *markdown(number_table(experiment, stored)), ""]  # fmt: skip
     figure = Path("figures") / f"{paper.name}-{experiment.name}.png"
     if (docs / figure).exists():
-        lines += [f"![{experiment.title}]({figure})", ""]
-    lines += claims_text(experiment, stored)
+        caption = f"{experiment.title}: means over {plural(stored['seeds'], 'seed')}" if stored else experiment.title
+        lines += [f"![{caption}]({figure})", ""]
     return lines
 
 
-def claims_text(experiment: Experiment, stored: Record | None) -> list[str]:
+def made_from(stored: Record, paper: Paper, experiment: Experiment) -> str:
+    commits = ", ".join(f"`{one[:10]}`" for one in stored["run_commits"] or [str(stored["commit"])])
+    text = f"{stored['date']}, commit {commits}"
+    if stored["runs"]:
+        text += f": {plural(stored['runs'], 'run')}, {plural(stored['seeds'], 'seed')}, "
+        text += f"{duration(stored['seconds'])} of one core"
+    text += f". [Raw rows]({RESULTS}/{paper.name}/{experiment.name}.json): each seed's numbers."
+    if stored["changed_rules"]:
+        text += f" Rules changed after the first runs: {', '.join(stored['changed_rules'])}."
+    return text
+
+
+def claims_lines(experiment: Experiment, stored: Record | None) -> list[str]:
+    """One line for each claim, and the rules below."""
     found = {one["name"]: one for one in stored["claims"]} if stored else {}
-    lines: list[str] = []
-    for claim in experiment.claims:
-        finding = found.get(claim.name)
-        verdict = finding["verdict"] if finding else "not run yet"
-        lines += [
-            f"**{verdict.capitalize()}:** {claim.text}  ",
-            f"Rule: {claim.rule}{share_text(claim.required_share)}  ",
-        ]
-        if finding and finding["reason"]:
-            lines += [f"Reason: {finding['reason']}."]
-        if finding and finding["checks"]:
-            lines += [f"Seen: {finding['held']} of {len(finding['checks'])} checks hold."]
-            lines += [""] + [
-                f"- {'✓' if one['holds'] else '✗'} {one['text']}" for one in finding["checks"][:MOST_CHECKS]
-            ]
-            if (more := len(finding["checks"]) - MOST_CHECKS) > 0:
-                lines.append(f"- and {more} more")
-        lines.append("")
-    return lines
+    lines = ["| | claim | paper | ours | verdict | strength |", "|---|---|---|---|---|---|"]
+    for place, claim in enumerate(experiment.claims, start=1):
+        one = found.get(claim.name)
+        row = [one["paper"], one["ours"], verdict_text(one), one["strength"]] if one else ["", "", NOT_RUN, ""]
+        lines.append(f"| {place} | {' | '.join(text.replace('|', chr(92) + '|') for text in (claim.text, *row))} |")
+    lines.append("")
+    for place, claim in enumerate(experiment.claims, start=1):
+        one = found.get(claim.name)
+        lines.append(f"{place}. Rule: {claim.rule}{seen_text(one)}")
+    return [*lines, ""]
 
 
-def share_text(required: float) -> str:
-    return "" if required == 1 else f" ({100 * required:g} % of the checks must hold.)"
+def verdict_text(one: Record) -> str:
+    verdict = f"**{one['verdict']}**"
+    if one["verdict"] == "undecided":
+        more = one["more_seeds"]
+        verdict += f" (about {plural(more, 'more seed')} needed)" if more else " (more seeds needed than can be run)"
+    return verdict
+
+
+def seen_text(one: Record | None) -> str:
+    if one is None:
+        return ""
+    if one["reason"]:
+        return f" *{one['reason'].rstrip('.').capitalize()}.*"
+    counts = Counter(check["finding"] for check in one["checks"])
+    if len(one["checks"]) < 2:
+        return ""
+    parts = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
+    return f" Of {len(one['checks'])} comparisons one by one: {parts}."
 
 
 def number_table(experiment: Experiment, stored: Record) -> list[list[str]]:
@@ -179,46 +222,42 @@ def anchor(text: str) -> str:
     return kept.replace(" ", "-")
 
 
-def date_and_commit(stored: Record) -> str:
-    return f"{stored['date']}, commit `{(stored['commit'] or 'unknown')[:10]}`"
-
-
 def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def tally(paper: Paper, verdicts: Verdicts) -> Counter[str]:
-    """Verdicts of all claims of a paper, published or not."""
+def tally(paper: Paper, verdicts: Verdicts, kind: Kind | None = None) -> Counter[str]:
+    """Verdicts of all claims of a paper (and of a kind), published or not."""
     counts: Counter[str] = Counter()
     for one in paper.experiments:
         summary = verdicts.get(paper.name, {}).get(one.name)
-        found = summary["verdicts"] if summary else {}
-        counts.update(found.get(claim.name, "not run yet") for claim in one.claims)
+        found = summary["claims"] if summary else {}
+        for claim in one.claims:
+            if kind in (None, claim.kind or one.kind):
+                counts[found[claim.name]["verdict"] if claim.name in found else NOT_RUN] += 1
     return counts
 
 
-def tally_text(paper: Paper, verdicts: Verdicts) -> str:
-    counts = tally(paper, verdicts)
-    return f"{plural(sum(counts.values()), 'claim')}: {counts_text(counts)}."
+def tally_text(paper: Paper, verdicts: Verdicts, kind: Kind | None = None) -> str:
+    counts = tally(paper, verdicts, kind)
+    return f"{plural(sum(counts.values()), 'claim')}: {counts_text(counts)}." if counts else ""
 
 
 def counts_text(counts: Counter[str]) -> str:
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in (*VERDICTS, "not run yet") if counts[verdict])
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in (*VERDICTS, NOT_RUN) if counts[verdict])
 
 
 def state_text(summary: ExperimentVerdicts | None) -> str:
     """Verdicts at small scale are the rule; another scale is named."""
     if summary is None:
-        return "not run yet"
+        return NOT_RUN
     scale = "" if summary["scale"] == "small" else f" ({summary['scale']} scale)"
-    return counts_text(Counter(summary["verdicts"].values())) + scale
+    return counts_text(Counter(claim["verdict"] for claim in summary["claims"].values())) + scale
 
 
 def papers_table(papers: Iterable[Paper], verdicts: Verdicts) -> Table:
     """`driftless list papers`."""
-    table = Table(
-        "experiment", "what", "data at paper scale", "published verdicts (small scale)", box=None, padding=(0, 1)
-    )
+    table = Table("experiment", "what", "data at paper scale", "published verdicts", box=None, padding=(0, 1))
     for paper in papers:
         table.add_row(f"[bold]{paper.name}[/]", f"[bold]{paper.title}[/]", "", tally_text(paper, verdicts))
         for one in paper.experiments:
@@ -232,7 +271,7 @@ def rules_table(experiment: Experiment) -> Table:
     """What will be judged, shown before the run."""
     table = Table("claim", "rule", box=None, padding=(0, 1), title=experiment.title, title_justify="left")
     for claim in experiment.claims:
-        table.add_row(claim.text, claim.rule + share_text(claim.required_share))
+        table.add_row(claim.text, claim.rule)
     return table
 
 
@@ -249,27 +288,11 @@ def numbers_table(done: Reproduced) -> Table | None:
 
 
 def verdicts_table(done: Reproduced) -> Table:
-    table = Table("verdict", "claim", "seen", box=None, padding=(0, 1))
-    for finding in done.findings:
-        held = sum(check.holds for check in finding.checks)
-        seen = finding.reason or f"{held} of {len(finding.checks)}: " + "; ".join(
-            check.text for check in finding.checks[:2]
-        )
-        color = COLORS[finding.verdict]
-        table.add_row(f"[{color}]{finding.verdict}[/]", finding.claim.text, seen.replace("[", r"\["))
+    table = Table("verdict", "claim", "ours", "strength", box=None, padding=(0, 1))
+    for one in record(done)["claims"]:
+        claim = next(claim for claim in done.experiment.claims if claim.name == one["name"])
+        more = f", about {one['more_seeds']} more seeds" if one["more_seeds"] else ""
+        cells = (claim.text, one["reason"] or one["ours"], one["strength"])
+        verdict = f"[{COLORS[one['verdict']]}]{one['verdict']}[/]{more}"
+        table.add_row(verdict, *(text.replace("[", r"\[") for text in cells))
     return table
-
-
-def plan_text(experiment: Experiment, scale: Scale, planned: Sequence[Planned]) -> str:
-    """What a scale would do."""
-    setup = experiment.setup(scale)
-    if setup is None:
-        return f"not testable here: {experiment.untestable}"
-    folders = {one.folder: one.resolved.config for one in planned}
-    rounds = sum(config.run.rounds for config in folders.values())
-    lines = [f"{scale}: {len(setup.cells)} cells, {len(folders)} runs, {rounds:,} rounds in all"]
-    if setup.cells:
-        lines.append(f"data: {', '.join(setup.data)}")
-    if setup.reduced:
-        lines.append(f"reduced: {setup.reduced}")
-    return "\n".join(lines)

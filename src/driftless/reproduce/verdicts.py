@@ -11,15 +11,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from driftless.reproduce.experiment import Experiment, Paper, Scale, Verdict
+from driftless.reproduce.experiment import Experiment, Kind, Paper, Scale, Verdict
 from driftless.runs.files import write_json
 
 RESULTS = "results"
 
 
+class Judged(TypedDict):
+    verdict: Verdict
+    kind: Kind
+
+
 class ExperimentVerdicts(TypedDict):
     scale: Scale
-    verdicts: dict[str, Verdict]
+    claims: dict[str, Judged]
     """By the name of the claim."""
 
 
@@ -48,8 +53,10 @@ def summarise(papers: Iterable[Paper], docs: Path) -> Verdicts:
     for paper in papers:
         for one in paper.experiments:
             if stored := stored_result(paper, one, docs):
-                verdicts: dict[str, Verdict] = {claim["name"]: claim["verdict"] for claim in stored["claims"]}
-                found.setdefault(paper.name, {})[one.name] = {"scale": stored["scale"], "verdicts": verdicts}
+                claims: dict[str, Judged] = {
+                    claim["name"]: {"verdict": claim["verdict"], "kind": claim["kind"]} for claim in stored["claims"]
+                }
+                found.setdefault(paper.name, {})[one.name] = {"scale": stored["scale"], "claims": claims}
     return found
 
 

@@ -26,6 +26,8 @@ ENGINE = 3
 MOST_SIZES = 1000
 MOST_CLIENTS, MOST_CLASSES = 100, 100
 """Whose labels are counted, and which labels: federation.json stays small for a million clients."""
+PUBLISHED = "papers/verdicts.json"
+"""Written when results are published; no run depends on it."""
 QUANTILES = (0, 0.05, 0.25, 0.5, 0.75, 0.95, 1)
 
 
@@ -55,16 +57,21 @@ def differences(recorded: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def commit() -> str | None:
-    """The commit of the source tree, with a + when it has changes; None for an installed package."""
-    here = Path(__file__).parent
+    """The commit of the source tree, with a + when the package has changes; None for an installed package."""
     try:
-        found = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
-            cwd=here, capture_output=True, text=True, timeout=5, check=True,
-        )  # fmt: skip
+        found = git("describe", "--always", "--abbrev=12", "--exclude=*")
+        changed = git("status", "--porcelain", "--", ".", f":!{PUBLISHED}")
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip() or None
+    return f"{found}+" if found and changed else found or None
+
+
+def git(*arguments: str) -> str:
+    """Of the package's folder."""
+    done = subprocess.run(
+        ["git", *arguments], cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=5, check=True
+    )
+    return done.stdout.strip()
 
 
 def cpu_name() -> str:

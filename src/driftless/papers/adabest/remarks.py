@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 
+from driftless.algorithms import AdaBest, FedAvg, FedDyn
 from driftless.engine.history import Record
 from driftless.papers.adabest.settings import MU
 from driftless.papers.adabest.trajectories import distance, initial_model, trajectory
-from driftless.reproduce.experiment import Check, Claim, Experiment, Setup
-from driftless.reproduce.outcome import Outcome, within
+from driftless.reproduce.checks import Check, within
+from driftless.reproduce.experiment import Claim, Experiment, Setup
+from driftless.reproduce.outcome import Outcome
 
 
 def study_remarks(rounds: int = 30, beta: float = 0.9) -> dict[str, Any]:
@@ -22,7 +24,7 @@ def study_remarks(rounds: int = 30, beta: float = 0.9) -> dict[str, Any]:
     found: dict[str, float] = dict.fromkeys(
         ("1", "2", "3 as printed in the paper", "3 as printed in the supplement"), 0.0
     )
-    for record in trajectory("adabest", rounds, 5, mu=MU, beta=beta):
+    for record in trajectory(AdaBest(MU, beta), rounds, 5):
         g = x - record.aggregate
         gradients.append(g)
         found["1"] = max(found["1"], distance(record.aggregate, x - g))
@@ -34,12 +36,12 @@ def study_remarks(rounds: int = 30, beta: float = 0.9) -> dict[str, Any]:
             name = f"3 as printed in the {form}"
             found[name] = max(found[name], distance(h, factor * series))
         x, before = record.x, record.aggregate
-    found["4"] = largest_distance(trajectory("adabest", rounds, 5, mu=0.0, beta=0.0), trajectory("fedavg", rounds, 5))
-    full = trajectory("adabest", rounds, 20, mu=MU, beta=1.0)
+    found["4"] = largest_distance(trajectory(AdaBest(mu=0.0, beta=0.0), rounds, 5), trajectory(FedAvg(), rounds, 5))
+    full = trajectory(AdaBest(MU, beta=1.0), rounds, 20)
     found["5"] = max(
         distance(after.server.h, now.server.h + (now.x - after.aggregate)) for now, after in pairwise(full)
     )
-    feddyn = trajectory("feddyn", rounds, 5, mu=MU)
+    feddyn = trajectory(FedDyn(MU), rounds, 5)
     scaled = [distance(b.server.h, a.server.h + 5 / 20 * (a.x - b.aggregate)) for a, b in pairwise(feddyn)]
     found["5 with the factor |P|/|S|"] = max(scaled)
     return found
@@ -63,6 +65,7 @@ REMARKS = Experiment(
     small=Setup(options={"rounds": 60}),
     smoke_options={"rounds": 4},
     study=study_remarks,
+    kind="identity",
     claims=tuple(
         Claim(f"remark-{name.split()[0]}{'-' + name.split()[-1] if ' ' in name else ''}", text,
               "Both sides agree to a relative 1e-9 in every round.", sides_agree(name))

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
+from driftless.papers.adabest.comparison import HELD_OUT, ahead_of_each, averaged, faster_than_each
 from driftless.papers.adabest.settings import (
     ALGORITHMS,
     BETA,
     BLOCK,
     COHORT,
+    COMMON,
     HETEROGENEITY,
-    LOCAL,
     MLP,
     ROUNDS,
     TASKS,
     algorithm,
+    searched_betas,
 )
-from driftless.reproduce.experiment import Cell, Check, Claim, Experiment, Number, Setup
-from driftless.reproduce.outcome import FINAL_ACCURACY, Measure, Outcome, above, winner
+from driftless.reproduce.checks import Check, close, renamed
+from driftless.reproduce.experiment import Cell, Claim, Experiment, Number, Setup
+from driftless.reproduce.outcome import FINAL_ACCURACY, Outcome
 from driftless.reproduce.published import published
 
-BETAS_AT_1_PERCENT = (0.2, 0.4, 0.6)
-"""Section 4.1; the paper does not say which of the three won."""
-HELD_OUT = Measure("accuracy on held-out clients", lambda result: result.final("validation_accuracy"))
 PUBLISHED = published(__file__, "table_2")
-
-
-def searched_betas(name: str, share: str) -> dict[str, Sequence[float]]:
-    """β for 1 % participation, where the paper does not say which value won."""
-    return {"algorithm.beta": BETAS_AT_1_PERCENT} if name == "AdaBest" and share == "1%" else {}
 
 
 def paper_cells() -> tuple[Cell, ...]:
     return tuple(
         Cell(
             {"participation": share, "data": task, "labels": labels, "algorithm": name},
-            {**TASKS[task], **HETEROGENEITY[labels], **LOCAL, **algorithm(name, BETA[share]), "data.clients": 110,
+            {**TASKS[task], **HETEROGENEITY[labels], **COMMON, **algorithm(name, BETA[share]), "data.clients": 110,
              "data.validation": 10, "run.rounds": ROUNDS[share], "run.cohort": COHORT[share], "run.evaluate_every": 10},
             Number(*numbers),
             searched_betas(name, share),
@@ -47,41 +42,47 @@ def paper_cells() -> tuple[Cell, ...]:
     )  # fmt: skip
 
 
-SMALL_ROUNDS = {"1%": 150, "10%": 40, "100%": 8}
+SMALL_ROUNDS = {"1%": 1000, "10%": 400}
 
 
 def small_cells() -> tuple[Cell, ...]:
     return tuple(
         Cell(
             {"participation": share, "data": title, "labels": labels, "algorithm": name},
-            {"data.name": data, **MLP, **HETEROGENEITY[labels], **LOCAL, **algorithm(name, BETA[share]),
-             "data.clients": 110, "data.validation": 10, "run.rounds": SMALL_ROUNDS[share],
-             "run.cohort": COHORT[share], "run.evaluate_every": SMALL_ROUNDS[share] // 4, "local.epochs": 2, **BLOCK},
+            {"data.name": data, **MLP, **HETEROGENEITY[labels], **COMMON, **algorithm(name, BETA[share]),
+             "data.clients": 110, "data.validation": 10, "run.rounds": rounds, "run.cohort": COHORT[share],
+             "run.evaluate_every": rounds // 40, **BLOCK},
             grid=searched_betas(name, share),
         )
-        for share in COHORT
+        for share, rounds in SMALL_ROUNDS.items()
         for data, title in (("mnist", "MNIST"), ("fashion-mnist", "Fashion-MNIST"))
         for labels in HETEROGENEITY
         for name in ALGORITHMS
     )  # fmt: skip
 
 
-def best_by_participation(*shares: str) -> Callable[[Outcome], Iterable[Check]]:
-    def checks(outcome: Outcome) -> Iterable[Check]:
-        for share in shares:
-            yield from winner(outcome.part(participation=share), "AdaBest")
-
-    return checks
+Checks = Callable[[Outcome], Iterator[Check]]
 
 
-def ahead_of_feddyn(outcome: Outcome) -> Iterable[Check]:
-    """FedDyn against AdaBest where few clients take part."""
-    for share in ("1%", "10%"):
-        for rest, results in outcome.part(participation=share).groups("algorithm"):
-            score = {str(one.cell.at["algorithm"]): outcome.measured(one) for one in results}
-            if {"AdaBest", "FedDyn"} <= set(score):
-                what = f"{rest['data']} {rest['labels']} {share}: AdaBest over FedDyn"
-                yield above(what, score["AdaBest"], score["FedDyn"], unit=" %")
+def at_each_share(checks: Checks) -> Checks:
+    """Where only a part of the clients takes part."""
+
+    def all_checks(outcome: Outcome) -> Iterator[Check]:
+        for share in ("1%", "10%"):
+            yield from renamed(share, list(checks(outcome.part(participation=share))))
+
+    return all_checks
+
+
+def like_feddyn(outcome: Outcome) -> Iterable[Check]:
+    """Both directions of the difference, each on average over the settings with all clients."""
+    pairs = []
+    for _, results in outcome.part(participation="100%").groups("algorithm"):
+        score = {one.cell.at["algorithm"]: outcome.measured(one) for one in results}
+        if {"AdaBest", "FedDyn"} <= set(score):
+            pairs.append(close("", score["AdaBest"], score["FedDyn"], 0.5, unit=" %"))
+    for what, checks in zip(("not below", "not above"), zip(*pairs, strict=True), strict=False):
+        yield from averaged(f"AdaBest {what} FedDyn", checks)
 
 
 TABLE_2 = Experiment(
@@ -89,14 +90,17 @@ TABLE_2 = Experiment(
     title="Test accuracy in 27 settings",
     where="Table 2, section 4.4",
     about="Four algorithms, three data sets, three degrees of heterogeneity, 1, 10 or 100 of 100 training clients a "
-    "round (ten more are held out), five local epochs with batches of 45; five seeds of the partition.",
+    "round (ten more are held out), five local epochs with batches of 45; five seeds of the partition. The model that "
+    "is evaluated is the average of all clients' last models (section 4.1).",
     paper=Setup(paper_cells(), seeds=5),
     small=Setup(
         small_cells(),
-        reduced="MNIST and Fashion-MNIST stand in for EMNIST-L, with the same MLP; CIFAR is left out; two local "
-        "epochs instead of five; 150, 40 and 8 rounds instead of 1,000, 1,200 and 2,000 for 1, 10 and 100 %; one "
-        "seed. β = 0.96 and 0.98 for 10 and 100 % as chosen by the authors; for 1 % of 0.2, 0.4, 0.6 by the accuracy "
-        "on the held-out clients, as they did.",
+        seeds=3,
+        grid_seeds=1,
+        reduced="MNIST and Fashion-MNIST stand in for EMNIST-L, with the same MLP; CIFAR is left out; 1,000 rounds for "
+        "1 % as in the paper, 400 instead of 1,200 for 10 %; full participation is left out: 100 of its 2,000 rounds "
+        "would take longer than all the rest. β for 1 % is chosen of 0.2, 0.4, 0.6 by the accuracy on the held-out "
+        "clients with the first seed; β = 0.96 for 10 % and μ = 0.02 are the paper's choice.",
     ),
     measure=FINAL_ACCURACY,
     selection=HELD_OUT,
@@ -104,25 +108,31 @@ TABLE_2 = Experiment(
         Claim(
             "best-partial",
             "With partial participation AdaBest is the most accurate of the four algorithms.",
-            "In each setting with 1 or 10 % participation, AdaBest's mean final accuracy is at least that of every "
-            "other.",
-            best_by_participation("1%", "10%"),
-            required_share=0.8,
+            "For 1 % and for 10 % participation, AdaBest's final accuracy exceeds that of each other algorithm on "
+            "average over data and labels.",
+            at_each_share(ahead_of_each),
+        ),
+        Claim(
+            "faster",
+            "AdaBest converges faster than the other algorithms.",
+            "The target of a setting is the lowest of the four final accuracies. For 1 % and for 10 % participation, "
+            "AdaBest first reaches it after fewer rounds than each other algorithm, on average over data and labels.",
+            at_each_share(faster_than_each),
+            paper='"notable gain in the speed of convergence" (section 4.4); no number',
         ),
         Claim(
             "best-full",
             "With full participation AdaBest is the best or close to the best.",
-            "In each setting with 100 % participation, AdaBest's mean final accuracy is at most 0.5 points below the "
-            "best.",
-            lambda outcome: winner(outcome.part(participation="100%"), "AdaBest", slack=0.5),
-            required_share=0.8,
+            "With 100 % participation, AdaBest's final accuracy is less than 0.5 points below that of each other "
+            "algorithm on average over data and labels.",
+            lambda outcome: ahead_of_each(outcome.part(participation="100%"), slack=0.5),
         ),
         Claim(
-            "over-feddyn",
-            "AdaBest is ahead of FedDyn whenever only a part of the clients takes part.",
-            "In each setting with 1 or 10 % participation, AdaBest's mean final accuracy exceeds FedDyn's.",
-            ahead_of_feddyn,
-            required_share=0.8,
+            "like-feddyn",
+            "With full participation AdaBest and FedDyn are nearly the same.",
+            "With 100 % participation, their final accuracies differ by less than 0.5 points on average over data and "
+            "labels.",
+            like_feddyn,
         ),
     ),
 )

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from driftless.algorithms import ALGORITHMS
 from driftless.cost import Counting, Operations, vectors
+from driftless.reproduce.checks import Check, exact, within
 from driftless.reproduce.costs import TOLERANCE, CostCell, P, Reasons, cost_cells, exchanged, explained, rehearse
-from driftless.reproduce.experiment import Check, Claim, Experiment, Setup
-from driftless.reproduce.outcome import Outcome, below, within
+from driftless.reproduce.experiment import Claim, Experiment, Setup
+from driftless.reproduce.outcome import Outcome
 from driftless.reproduce.published import published
 
 PUBLISHED = published(__file__, "tables_4_5")
@@ -30,6 +31,13 @@ DIFFERENCES: Reasons = {
     ("AdaBest Table 5", "fedavg", "m"): SERVER_LR,
     ("AdaBest C.2", "adabest", "server"): "we also keep h, although it is x_bar - x",
 }
+OURS = {
+    ("AdaBest Table 4", "adabest", "m per step"),
+    ("AdaBest Table 5", "fedavg", "s"),
+    ("AdaBest Table 5", "fedavg", "m"),
+    ("AdaBest C.2", "adabest", "server"),
+}
+"""Differences that say nothing about the paper: our code computes or keeps something else there."""
 
 
 class AdaBestCounting(Counting):
@@ -100,7 +108,7 @@ def cost_study() -> dict[str, Any]:
 def cost_checks(*tables: str) -> Callable[[Outcome], Iterable[Check]]:
     def checks(outcome: Outcome) -> Iterable[Check]:
         for table, name, column, printed, derived in outcome.values["cells"]:
-            if table in tables:
+            if table in tables and (table, name, column) not in OURS:
                 yield within(f"{table}, {name}, {column}", derived, printed, TOLERANCE * abs(printed))
 
     return checks
@@ -113,9 +121,8 @@ def adabest_is_cheaper(outcome: Outcome) -> Iterable[Check]:
         if table in ("AdaBest Table 4", "AdaBest Table 5"):
             count[name] = count.get(name, 0.0) + derived * (55 if column.endswith("step") else 1)
     for other in ("feddyn", "scaffold-slim"):
-        yield below(
-            f"vector operations of a round with 55 steps, adabest against {other}", count["adabest"], count[other]
-        )
+        what = f"vector operations of a round with 55 steps: adabest {count['adabest']:g}, {other} {count[other]:g}"
+        yield exact(what, count["adabest"] < count[other])
 
 
 TABLES_4_5 = Experiment(
@@ -123,18 +130,22 @@ TABLES_4_5 = Experiment(
     title="Compute, storage and communication",
     where="Tables 4 and 5, appendix C",
     about="Sums and products per local step and per round, vectors stored and sent: derived from the algorithms' own "
-    "code.",
+    "code. Not judged are counts of what our code does otherwise: the weights by the clients' examples in AdaBest's "
+    "local step (appendix B), FedAvg's server learning rate, and AdaBest's h, which ours keeps beside the mean model.",
     paper=Setup(),
     small=Setup(),
     study=cost_study,
+    kind="count",
     claims=(
         Claim("table-4", "The client-side costs are those of Table 4.",
-              "Every count derived from our code equals the printed one.", cost_checks("AdaBest Table 4")),
+              "Every count that is judged equals the printed one.", cost_checks("AdaBest Table 4"), paper="Table 4"),
         Claim("table-5", "The server-side costs are those of Table 5.",
-              "Every count derived from our code equals the printed one.", cost_checks("AdaBest Table 5")),
+              "Every count that is judged equals the printed one.", cost_checks("AdaBest Table 5"), paper="Table 5"),
         Claim("c2-c3", "Storage and communication are those of C.2 and C.3: AdaBest sends half of what SCAFFOLD does.",
-              "Every count derived from our code equals the printed one.", cost_checks("AdaBest C.2", "AdaBest C.3")),
+              "Every count that is judged equals the printed one.", cost_checks("AdaBest C.2", "AdaBest C.3"),
+              paper="AdaBest 1 vector each way, SCAFFOLD 2, SCAFFOLD/m 1.5 times AdaBest's"),
         Claim("cheaper", "AdaBest computes less than FedDyn and SCAFFOLD/m.",
-              "Its vector operations of a round with 55 local steps are fewer.", adabest_is_cheaper),
+              "Its vector operations of a round with 55 local steps, all counted, are fewer.", adabest_is_cheaper,
+              paper="fewer on clients and server (Tables 4 and 5)"),
     ),
 )  # fmt: skip

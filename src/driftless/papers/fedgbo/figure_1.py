@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 
-from driftless.papers.fedgbo.measures import BEST_ACCURACY, find, highest_accuracy, mean_accuracy, pairs
+from driftless.papers.fedgbo.measures import BEST_ACCURACY, HELD_OUT_ACCURACY, faster, higher, pairs
 from driftless.papers.fedgbo.settings import (
     ADAPTIVE,
     LOCALLY_ADAPTIVE,
@@ -15,68 +15,63 @@ from driftless.papers.fedgbo.settings import (
     TRIALS,
     all_cells,
 )
-from driftless.reproduce.experiment import Check, Claim, Experiment, Place, Setup
-from driftless.reproduce.outcome import Outcome, above, within
+from driftless.reproduce.checks import Check, within
+from driftless.reproduce.experiment import Claim, Experiment, Setup
+from driftless.reproduce.outcome import Outcome, Result
 
 
-def not_always_the_same(place: str) -> Callable[[Outcome], Iterable[Check]]:
-    """The value of a place where the fastest adaptive combination of a task stands."""
+def task_pairs(
+    outcome: Outcome, names: Iterable[str], optimisers: Iterable[str], other: tuple[str, str | None]
+) -> Iterator[tuple[str, Result, Result]]:
+    """Of every task, with 10 local steps."""
+    for task in outcome.places("data", K=10):
+        for text, one, rival in pairs(outcome, names, optimisers, other, data=task, K=10):
+            yield f"{task}, {text}", one, rival
 
-    def checks(outcome: Outcome) -> Iterable[Check]:
-        firsts: dict[Place, Place] = {}
-        for task in outcome.places("data", K=10):
-            some = [one for one in outcome.pick(data=task, K=10) if one.cell.at["algorithm"] != "FedAvg"]
-            if len({one.cell.at[place] for one in some}) > 1:
-                firsts[task] = max(some, key=mean_accuracy).cell.at[place]
-        if len(firsts) > 1:
-            seen = ", ".join(f"{first} on {task}" for task, first in firsts.items())
-            yield Check(f"fastest is {seen}", len(set(firsts.values())) > 1)
 
-    return checks
+def is_faster_somewhere(name: str, than: str) -> Callable[[Outcome], Iterable[Check]]:
+    """One algorithm than another with the same optimiser."""
+    return lambda outcome: (faster(*pair) for pair in task_pairs(outcome, [name], OPTIMISERS, (than, None)))
+
+
+def adaptive_rates_help(outcome: Outcome) -> Iterable[Check]:
+    for name in ADAPTIVE:
+        for pair in task_pairs(outcome, [name], ("RMSProp", "Adam"), (name, "SGDm")):
+            yield faster(*pair)
+
+
+def momentum_helps(outcome: Outcome) -> Iterable[Check]:
+    for name, other in product(ADAPTIVE, ("RMSProp", "Adam")):
+        for pair in task_pairs(outcome, [name], ["SGDm"], (name, other)):
+            yield faster(*pair)
 
 
 def competitive(outcome: Outcome) -> Iterable[Check]:
-    for task, optimiser in product(outcome.places("data", K=10), OPTIMISERS):
-        scores = {
-            name: highest_accuracy(one)
-            for name in LOCALLY_ADAPTIVE
-            if (one := find(outcome, name, optimiser, data=task, K=10))
-        }
-        if len(scores) == len(LOCALLY_ADAPTIVE):
-            rival = max(("MFL", "Mimelite"), key=lambda name: scores[name])
-            seen = f"FedGBO {scores['FedGBO']:.4g} %, {rival} {scores[rival]:.4g} %"
-            yield Check(f"{task}, {optimiser}: {seen}", scores["FedGBO"] >= scores[rival] - 1)
+    for rival in ("MFL", "Mimelite"):
+        for pair in task_pairs(outcome, ["FedGBO"], OPTIMISERS, (rival, None)):
+            yield higher(*pair, by=-1)
 
 
 def local_is_not_worse(outcome: Outcome) -> Iterable[Check]:
-    for task, other in product(outcome.places("data", K=10), ("FedAvg", "AdaptiveFedOpt")):
-        for text, one, rival in pairs(outcome, LOCALLY_ADAPTIVE, OPTIMISERS, (other, None), data=task, K=10):
-            yield above(
-                f"{task}, mean accuracy, {text} less half a point",
-                mean_accuracy(one),
-                mean_accuracy(rival) - 0.5,
-                unit=" %",
-            )
+    for other in ("FedAvg", "AdaptiveFedOpt"):
+        for pair in task_pairs(outcome, LOCALLY_ADAPTIVE, OPTIMISERS, (other, None)):
+            yield faster(*pair, by=-0.5)
 
 
 def rmsprop_is_worst(outcome: Outcome) -> Iterable[Check]:
-    for task, name in product(("CIFAR100", "FEMNIST", "Shakespeare"), ADAPTIVE):
-        scores = {
-            str(one.cell.at["optimiser"]): mean_accuracy(one) for one in outcome.pick(data=task, K=10, algorithm=name)
-        }
-        if len(scores) == len(OPTIMISERS):
-            seen = ", ".join(f"{optimiser} {score:.4g} %" for optimiser, score in scores.items())
-            yield Check(f"{task}, {name}: {seen}", min(scores, key=lambda key: scores[key]) == "RMSProp")
+    """On the tasks without sparse features."""
+    for task, name, better in product(("CIFAR100", "FEMNIST", "Shakespeare"), ADAPTIVE, ("SGDm", "Adam")):
+        for text, one, rmsprop in pairs(outcome, [name], [better], (name, "RMSProp"), data=task, K=10):
+            yield faster(f"{task}, {text}", one, rmsprop)
 
 
 def bytes_sent(outcome: Outcome) -> Iterable[Check]:
     """Of SGDm and Adam: a round's bytes, divided by those of FedAvg."""
     expected = {"FedGBO": (1, 1), "AdaptiveFedOpt": (1, 1), "MFL": (2, 3), "Mimelite": (2, 2)}
     for (name, ups), (place, optimiser) in product(expected.items(), enumerate(("SGDm", "Adam"))):
-        for task in outcome.places("data", K=10):
-            for text, one, fedavg in pairs(outcome, [name], [optimiser], ("FedAvg", None), data=task, K=10):
-                ratio = one.mean("bytes_up").mean / fedavg.mean("bytes_up").mean
-                yield within(f"{task}, bytes uploaded, {text}", ratio, ups[place], 0.01)
+        for text, one, fedavg in task_pairs(outcome, [name], [optimiser], ("FedAvg", None)):
+            ratio = one.mean("bytes_up").mean() / fedavg.mean("bytes_up").mean()
+            yield within(f"bytes uploaded, {text}", float(ratio), ups[place], 0.01)
 
 
 FIGURE_1 = Experiment(
@@ -88,47 +83,76 @@ FIGURE_1 = Experiment(
     paper=Setup(all_cells(PAPER_TASKS, (10,)), TRIALS),
     small=Setup(
         all_cells(SMALL_TASKS, (10,)),
-        1,
-        "The runs of the rows above, reduced as said there, first seed; no RMSProp on CIFAR100 and only SGDm on "
-        "Shakespeare.",
+        seeds=3,
+        grid_seeds=1,
+        reduced="The runs of the rows above, reduced as said there, the first three seeds: Sent140, the stand-in for "
+        "FEMNIST and, with SGDm only, CIFAR100.",
     ),
     measure=BEST_ACCURACY,
+    selection=HELD_OUT_ACCURACY,
     claims=(
         Claim(
-            "no-best-algorithm",
-            "No algorithm converges fastest on every task.",
-            "The fastest adaptive combinations (test accuracy, mean over the run) of the tasks do not all "
-            "have the same algorithm.",
-            not_always_the_same("algorithm"),
+            "fedgbo-ahead",
+            "No algorithm is the fastest everywhere: FedGBO is ahead of Mimelite on one task.",
+            "On at least one task, with at least one optimiser, the test accuracy of FedGBO, mean over the run, is "
+            "above that of Mimelite with the same optimiser.",
+            is_faster_somewhere("FedGBO", "Mimelite"),
+            decided_by="any",
+            paper="drawn: FedGBO with SGDm is the fastest on CIFAR100",
         ),
         Claim(
-            "no-best-optimiser",
-            "No optimiser is the best on every task.",
-            "The fastest adaptive combinations of the tasks do not all have the same optimiser.",
-            not_always_the_same("optimiser"),
+            "mimelite-ahead",
+            "No algorithm is the fastest everywhere: Mimelite is ahead of FedGBO on another.",
+            "On at least one task, with at least one optimiser, the test accuracy of Mimelite, mean over the run, is "
+            "above that of FedGBO with the same optimiser.",
+            is_faster_somewhere("Mimelite", "FedGBO"),
+            decided_by="any",
+            paper="drawn: Mimelite with SGDm is the fastest on Shakespeare",
+        ),
+        Claim(
+            "adaptive-rates-ahead",
+            "No optimiser is the best everywhere: RMSProp and Adam are ahead of SGDm on one task.",
+            "On at least one task, for at least one algorithm, the test accuracy, mean over the run, is above SGDm's "
+            "with RMSProp or with Adam.",
+            adaptive_rates_help,
+            decided_by="any",
+            paper="drawn: RMSProp and Adam are the fastest on Sent140",
+        ),
+        Claim(
+            "sgdm-ahead",
+            "No optimiser is the best everywhere: SGDm is ahead of RMSProp and Adam on another.",
+            "On at least one task, for at least one algorithm, the test accuracy, mean over the run, is with SGDm "
+            "above that with RMSProp or with Adam.",
+            momentum_helps,
+            decided_by="any",
+            paper="drawn: SGDm is the fastest on Shakespeare",
         ),
         Claim(
             "competitive",
             "FedGBO competes with the other algorithms that are adaptive on the clients.",
-            "For each task and optimiser, FedGBO's highest accuracy is at most one point below the better "
-            "of MFL's and Mimelite's.",
+            "On average over tasks, optimisers and the two rivals MFL and Mimelite, FedGBO's highest accuracy is less "
+            "than one point below theirs.",
             competitive,
-            required_share=0.75,
+            decided_by="average",
+            paper="“highly competitive”, drawn",
         ),
         Claim(
             "local-adaptivity",
             "FedGBO, MFL and Mimelite are rarely worse than FedAvg or AdaptiveFedOpt.",
-            "Their test accuracy, mean over the run, is more than that of FedAvg, and that of "
-            "AdaptiveFedOpt with the same optimiser, less half a point.",
+            "On average over tasks and optimisers, their test accuracy, mean over the run, is more than that of "
+            "FedAvg, and that of AdaptiveFedOpt with the same optimiser, less half a point.",
             local_is_not_worse,
-            required_share=0.8,
+            decided_by="average",
+            paper="“few instances” where they are, drawn",
         ),
         Claim(
             "rmsprop-worst",
             "On the three tasks without sparse features RMSProp is mostly the worst optimiser.",
-            "For each of these tasks and each algorithm, RMSProp's test accuracy, mean over the run, is the lowest.",
+            "On average over these tasks, the algorithms and the two other optimisers, the test accuracy, mean over "
+            "the run, is above RMSProp's.",
             rmsprop_is_worst,
-            required_share=0.6,
+            decided_by="average",
+            paper="“largely the worst”, drawn",
         ),
         Claim(
             "upload",
@@ -136,6 +160,8 @@ FIGURE_1 = Experiment(
             "Bytes uploaded in the runs, divided by FedAvg's: 1 for FedGBO and AdaptiveFedOpt, 2 for Mimelite, 2 "
             "(SGDm) and 3 (Adam) for MFL, to 1 %.",
             bytes_sent,
+            kind="count",
+            paper="1, 1, 2 and 2 or 3 by Table 2",
         ),
     ),
 )

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 
-from driftless.papers.fedgbo.measures import BEST_ACCURACY, early_accuracy, find, mean_accuracy, mean_change
+from driftless.papers.fedgbo.measures import (
+    BEST_ACCURACY,
+    HELD_OUT_ACCURACY,
+    faster,
+    find,
+    mean_change,
+    pairs,
+    starts_faster,
+)
 from driftless.papers.fedgbo.settings import (
     ADAPTIVE,
     ALGORITHMS,
@@ -16,18 +24,15 @@ from driftless.papers.fedgbo.settings import (
     TRIALS,
     all_cells,
 )
-from driftless.reproduce.experiment import Check, Claim, Experiment, Setup
-from driftless.reproduce.outcome import Outcome, above, below
+from driftless.reproduce.checks import Check, below
+from driftless.reproduce.experiment import Claim, Experiment, Setup
+from driftless.reproduce.outcome import Outcome
 
 
 def mfl_starts_fastest(outcome: Outcome) -> Iterable[Check]:
-    for task, steps, optimiser in product(outcome.places("data"), STEPS, OPTIMISERS):
-        scores = {str(one.cell.at["algorithm"]): early_accuracy(one)
-                  for one in outcome.pick(data=task, K=steps, optimiser=optimiser)}  # fmt: skip
-        if "MFL" in scores:
-            rival = max((name for name in scores if name != "MFL"), key=lambda name: scores[name])
-            seen = f"MFL {scores['MFL']:.4g} %, {rival} {scores[rival]:.4g} %"
-            yield Check(f"{task}, K = {steps}, {optimiser}: {seen}", scores["MFL"] >= scores[rival])
+    for task, steps, rival in product(outcome.places("data"), STEPS, ALGORITHMS):
+        for text, mfl, other in pairs(outcome, ["MFL"], OPTIMISERS, (rival, None), data=task, K=steps):
+            yield starts_faster(f"{task}, K = {steps}, {text}", mfl, other)
 
 
 def calmer_with_more_steps(outcome: Outcome) -> Iterable[Check]:
@@ -43,10 +48,10 @@ def more_steps_help(outcome: Outcome) -> Iterable[Check]:
     exceptions = {("Mimelite", "SGDm"), ("Mimelite", "Adam")}
     for name, optimiser in product(ALGORITHMS, OPTIMISERS):
         ten, fifty = (find(outcome, name, optimiser, data="Shakespeare", K=steps) for steps in STEPS)
-        if ten and fifty:
-            text = f"{name} {optimiser}, mean accuracy, K = 50 against K = 10"
-            check = below if (name, optimiser) in exceptions else above
-            yield check(text, mean_accuracy(fifty), mean_accuracy(ten), unit=" %")
+        if ten and fifty and (name, optimiser) in exceptions:
+            yield faster(f"{name} {optimiser}, K = 10 against K = 50", ten, fifty)
+        elif ten and fifty:
+            yield faster(f"{name} {optimiser}, K = 50 against K = 10", fifty, ten)
 
 
 FIGURE_2 = Experiment(
@@ -57,35 +62,40 @@ FIGURE_2 = Experiment(
     paper=Setup(all_cells(PAPER_TASKS), TRIALS),
     small=Setup(
         all_cells(SMALL_TASKS),
-        1,
-        "The runs of the rows above, reduced as said there, first seed; no runs with 50 local steps on CIFAR100 and "
-        "Shakespeare.",
+        seeds=3,
+        grid_seeds=1,
+        reduced="The runs of the rows above, reduced as said there, the first three seeds; 50 local steps only on "
+        "Sent140.",
     ),
     measure=BEST_ACCURACY,
+    selection=HELD_OUT_ACCURACY,
     claims=(
         Claim(
             "mfl-starts-fastest",
             "MFL almost always starts fastest, because its optimiser is updated at each local step.",
-            "For each task, K and optimiser, MFL's accuracy over the first fifth of the evaluations is at least that "
-            "of the others and of FedAvg.",
+            "On average over the tasks, K and optimisers, MFL's accuracy over the first fifth of the evaluations is "
+            "above that of the others with the same optimiser and of FedAvg.",
             mfl_starts_fastest,
-            required_share=0.75,
+            decided_by="average",
+            paper="“almost universally the fastest initial convergence”, drawn",
         ),
         Claim(
             "calmer",
             "On Sent140 the curves of SGDm are less noisy with 50 local steps, as the learning rates are ten times "
             "lower.",
-            "For each algorithm, the mean change between evaluations, in the second half of the run, is smaller with K "
-            "= 50.",
+            "On average over the algorithms, the mean change between evaluations, in the second half of the run, is "
+            "smaller with K = 50.",
             calmer_with_more_steps,
-            required_share=0.75,
+            decided_by="average",
+            paper="“less noisy than in Figure 1”, drawn",
         ),
         Claim(
             "shakespeare-more-steps",
             "On Shakespeare 50 local steps help all combinations but Mimelite with SGDm and with Adam.",
-            "The test accuracy, mean over the run, rises from K = 10 to K = 50, for these two it does not.",
+            "The test accuracy, mean over the run, rises from K = 10 to K = 50 for every combination; for these two it "
+            "falls.",
             more_steps_help,
-            required_share=0.8,
+            paper="“all combinations benefited”, drawn",
         ),
     ),
 )

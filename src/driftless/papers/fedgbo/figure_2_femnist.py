@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from driftless.papers.fedgbo.measures import combinations_of, early_accuracy, highest_accuracy, pairs
+from driftless.papers.fedgbo.measures import combinations_of, higher, pairs, starts_faster
 from driftless.papers.fedgbo.rows import figure_row, little_benefit
-from driftless.reproduce.experiment import Check, Claim
-from driftless.reproduce.outcome import Outcome, above, below
+from driftless.reproduce.checks import Check
+from driftless.reproduce.experiment import Claim
+from driftless.reproduce.outcome import Outcome
+
+NOTABLE = (("Mimelite", "SGDm"), ("MFL", "Adam"))
 
 
 def mfl_adam_starts_fastest(outcome: Outcome) -> Iterable[Check]:
-    mfl = early_accuracy(outcome.one(algorithm="MFL", optimiser="Adam"))
+    mfl = outcome.one(algorithm="MFL", optimiser="Adam")
     for text, other in combinations_of(outcome):
         if text != "MFL Adam":
-            yield above(f"accuracy in the first fifth, MFL Adam against {text}", mfl, early_accuracy(other), unit=" %")
+            yield starts_faster(f"MFL Adam against {text}", mfl, other)
 
 
 def mimelite_comes_late(outcome: Outcome) -> Iterable[Check]:
     for text, mimelite, fedavg in pairs(outcome, ["Mimelite"], ["SGDm"], ("FedAvg", "SGDm")):
-        yield below(f"accuracy in the first fifth, {text}", early_accuracy(mimelite), early_accuracy(fedavg), unit=" %")
-        yield above(f"highest accuracy, {text}", highest_accuracy(mimelite), highest_accuracy(fedavg), unit=" %")
+        yield starts_faster("FedAvg against Mimelite SGDm", fedavg, mimelite)
+        yield higher(text, mimelite, fedavg)
 
 
 FIGURE_2_FEMNIST = figure_row(
@@ -29,16 +32,18 @@ FIGURE_2_FEMNIST = figure_row(
     (
         Claim(
             "little-benefit",
-            "Most of the adaptive algorithms gain little over FedAvg.",
-            "The highest accuracy of each combination is at most one point above FedAvg's.",
-            little_benefit(),
-            required_share=0.75,
+            "Most of the adaptive algorithms gain little over FedAvg; notable are Mimelite with SGDm and MFL with "
+            "Adam.",
+            "The highest accuracy of each combination but these two is less than one point above FedAvg's.",
+            little_benefit(but=NOTABLE),
+            paper="“little benefit over FedAvg for most”, drawn",
         ),
         Claim(
             "mfl-adam-start",
             "MFL with Adam has the fastest start of all.",
             "Its test accuracy, mean over the first fifth of the evaluations, exceeds that of each other combination.",
             mfl_adam_starts_fastest,
+            paper="“the fastest initial convergence”, drawn",
         ),
         Claim(
             "mimelite-sgdm",
@@ -46,6 +51,7 @@ FIGURE_2_FEMNIST = figure_row(
             "Its accuracy is below FedAvg's over the first fifth of the evaluations, and its highest accuracy is "
             "above.",
             mimelite_comes_late,
+            paper="“substantially” higher “in later stages”, drawn",
         ),
     ),
 )

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 
-from driftless.papers.fedgbo.measures import early_accuracy, mean_accuracy, pairs
+from driftless.papers.fedgbo.measures import faster, pairs, starts_faster
 from driftless.papers.fedgbo.rows import figure_row
 from driftless.papers.fedgbo.settings import OPTIMISERS
-from driftless.reproduce.experiment import Check, Claim
-from driftless.reproduce.outcome import Outcome, above
+from driftless.reproduce.checks import Check
+from driftless.reproduce.experiment import Claim
+from driftless.reproduce.outcome import Outcome
 
 
 def mfl_and_fedavg_lead(outcome: Outcome) -> Iterable[Check]:
     for leader, rival in product(("MFL", "FedAvg"), ("FedGBO", "Mimelite")):
-        for text, one, other in pairs(outcome, [leader], OPTIMISERS, (rival, None)):
-            yield above(f"mean accuracy, {text}", mean_accuracy(one), mean_accuracy(other), unit=" %")
-            yield above(f"accuracy in the first fifth, {text}", early_accuracy(one), early_accuracy(other), unit=" %")
+        for pair in pairs(outcome, [leader], OPTIMISERS, (rival, None)):
+            yield faster(*pair)
+            yield starts_faster(*pair)
 
 
 FIGURE_2_SHAKESPEARE = figure_row(
@@ -26,10 +27,11 @@ FIGURE_2_SHAKESPEARE = figure_row(
         Claim(
             "mfl-fedavg-lead",
             "With 50 local steps MFL and FedAvg do best, and FedGBO and Mimelite start poorly.",
-            "With each optimiser, the accuracies of MFL and of FedAvg, mean over the run and over its first fifth, "
-            "exceed those of FedGBO and of Mimelite.",
+            "On average over the optimisers and these pairs, the accuracies of MFL and of FedAvg, mean over the run "
+            "and over its first fifth, exceed those of FedGBO and of Mimelite.",
             mfl_and_fedavg_lead,
-            required_share=0.8,
+            decided_by="average",
+            paper="“overall showed best convergence”, drawn",
         ),
     ),
 )

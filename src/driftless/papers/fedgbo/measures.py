@@ -1,4 +1,4 @@
-"""What is measured on a curve, in per cent, and which cells are compared."""
+"""What is measured on a curve, in per cent and for each seed, and which cells are compared."""
 
 from __future__ import annotations
 
@@ -8,32 +8,54 @@ from itertools import product
 
 import numpy as np
 
+from driftless.reproduce.checks import Compared, above
 from driftless.reproduce.experiment import Place
-from driftless.reproduce.outcome import Measure, Outcome, Result
+from driftless.reproduce.outcome import Floats, Measure, Outcome, Result
 
 BEST_ACCURACY = Measure("highest test accuracy (%)", lambda result: result.best(), 100)
 """What the authors tuned for."""
+HELD_OUT_ACCURACY = Measure(
+    "highest accuracy (%) on held-out clients", lambda result: result.best("validation_accuracy"), 100
+)
+"""What decides between learning rates here, so that none is chosen on the test set."""
 
 
-def highest_accuracy(result: Result) -> float:
-    return BEST_ACCURACY(result).mean
+def highest_accuracy(result: Result) -> Floats:
+    return BEST_ACCURACY(result)
 
 
-def mean_accuracy(result: Result) -> float:
+def mean_accuracy(result: Result) -> Floats:
     """Test accuracy, mean over the run: who rises earlier has more."""
-    return 100 * result.mean("test_accuracy").mean
+    return 100 * result.mean("test_accuracy")
 
 
-def early_accuracy(result: Result) -> float:
+def early_accuracy(result: Result) -> Floats:
     """Test accuracy, mean over the first fifth of the evaluations."""
-    parts = [values[: max(1, round(len(values) / 5))] for values in result.each("test_accuracy") if len(values)]
-    return 100 * float(np.mean([part.mean() for part in parts])) if parts else math.nan
+    return 100 * result.per_seed("test_accuracy", lambda values: values[: max(1, round(len(values) / 5))].mean())
 
 
-def mean_change(result: Result) -> float:
+def mean_change(result: Result) -> Floats:
     """Mean change of the test accuracy from one evaluation to the next, in the second half."""
-    parts = [np.abs(np.diff(values[len(values) // 2 :])) for values in result.each("test_accuracy")]
-    return 100 * float(np.mean([part.mean() for part in parts])) if all(len(part) for part in parts) else math.nan
+
+    def of(values: Floats) -> float:
+        changes = np.abs(np.diff(values[len(values) // 2 :]))
+        return float(changes.mean()) if len(changes) else math.nan
+
+    return 100 * result.per_seed("test_accuracy", of)
+
+
+def faster(text: str, one: Result, other: Result, by: float = 0.0, times: float = 1.0) -> Compared:
+    """By the mean accuracy: above `times` the other's, by more than `by` points."""
+    what = f"mean accuracy, {text}" if times == 1 else f"mean accuracy, {text} x {times:g}"
+    return above(what, mean_accuracy(one), times * mean_accuracy(other), by, " %")
+
+
+def higher(text: str, one: Result, other: Result, by: float = 0.0) -> Compared:
+    return above(f"highest accuracy, {text}", highest_accuracy(one), highest_accuracy(other), by, " %")
+
+
+def starts_faster(text: str, one: Result, other: Result) -> Compared:
+    return above(f"accuracy in the first fifth, {text}", early_accuracy(one), early_accuracy(other), unit=" %")
 
 
 def find(outcome: Outcome, name: str, optimiser: str, **at: Place) -> Result | None:

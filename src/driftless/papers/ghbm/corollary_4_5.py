@@ -14,9 +14,10 @@ from driftless.algorithms import FedAvg
 from driftless.data import Cyclic, Federation, load
 from driftless.papers.ghbm.quadratics import Values, client_gradients, simulate_quadratics
 from driftless.random import stream
-from driftless.reproduce.experiment import Check, Claim, Experiment, Setup
+from driftless.reproduce.checks import Check, below, exact
+from driftless.reproduce.experiment import Claim, Experiment, Setup
 from driftless.reproduce.figure import Line, Panel
-from driftless.reproduce.outcome import Outcome, below
+from driftless.reproduce.outcome import Outcome
 
 
 def one_against_all(clients: int, dimension: int) -> Federation:
@@ -31,15 +32,16 @@ def one_against_all(clients: int, dimension: int) -> Federation:
 def heterogeneity_bounds(
     clients: int, cohort: int, dimension: int, rounds: int, seeds: int, draws: int, outlier_clients: Sequence[int]
 ) -> Values:
-    """The largest ratio of the error to the bound, over rounds, tau and seeds.
+    """The ratio of the error to the bound, by tau.
 
-    Corollary 4.5 on the models of a FedAvg run on random quadratics and at the optimum of quadratics where one client
-    stands against all others; Lemma 4.4 as a mean over random cohorts. G^2 is the dissimilarity at the model itself,
+    Corollary 4.5: the largest over the rounds of FedAvg runs on random quadratics and over the seeds, and at the
+    optimum of quadratics where one client stands against all others. Lemma 4.4: for each seed, with means over random
+    cohorts. G^2 is the dissimilarity at the model itself,
     which is at most the supremum that the paper takes.
     """
     period = clients // cohort
     cyclic: dict[str, float] = {}
-    uniform: dict[str, float] = {}
+    uniform: dict[str, list[float]] = {}
     for seed in range(seeds):
         federation = load("quadratics", clients=clients, dimension=dimension, seed=seed)
         order = stream(seed, "cycle").permutation(clients)
@@ -56,7 +58,7 @@ def heterogeneity_bounds(
                 keep_largest(cyclic, tau, error_to_bound(gradients, chosen, tau * cohort / clients))
         gradients, draw = client_gradients(federation, models[-1]), stream(seed, "draws")
         for tau in (1, period, 3 * period):
-            keep_largest(uniform, tau, expected_ratio(gradients, cohort, tau, draws, draw))
+            uniform.setdefault(str(tau), []).append(expected_ratio(gradients, cohort, tau, draws, draw))
     outliers = {str(n): one_client_ratio(n, dimension) for n in outlier_clients}
     return {"cyclic": cyclic, "uniform": uniform, "one against all": outliers, "period": period}
 
@@ -97,25 +99,30 @@ def one_client_ratio(clients: int, dimension: int) -> float:
     return error_to_bound(gradients, np.array([0]), 1 / clients)
 
 
+def at_most_the_bound(what: str, ratio: float) -> Check:
+    return exact(f"{what} in units of the bound: {ratio:.4g}", ratio <= 1 + 1e-9)
+
+
 def corollary_holds(outcome: Outcome) -> Iterable[Check]:
     for tau, ratio in outcome.values["cyclic"].items():
         if int(tau) < outcome.values["period"]:
-            yield below(f"τ = {tau}: largest error, in units of the bound", ratio, 1 + 1e-9)
+            yield at_most_the_bound(f"τ = {tau}: largest error", ratio)
 
 
 def no_error_at_period(outcome: Outcome) -> Iterable[Check]:
     period = outcome.values["period"]
-    yield below(f"τ = 1/C = {period}: largest squared error, relative", outcome.values["cyclic"][str(period)], 1e-20)
+    largest = outcome.values["cyclic"][str(period)]
+    yield exact(f"τ = 1/C = {period}: largest squared error, relative: {largest:.2g}", largest < 1e-20)
 
 
 def lemma_holds(outcome: Outcome) -> Iterable[Check]:
-    for tau, ratio in outcome.values["uniform"].items():
-        yield below(f"τ = {tau}: mean error, in units of the bound", ratio, 1 + 1e-9)
+    for tau, ratios in outcome.values["uniform"].items():
+        yield below(f"τ = {tau}: mean error in units of the bound, 1", np.array(ratios), 1.0)
 
 
 def holds_for_any_clients(outcome: Outcome) -> Iterable[Check]:
     for clients, ratio in outcome.values["one against all"].items():
-        yield below(f"{clients} clients, one of them different: error in units of the bound", ratio, 1 + 1e-9)
+        yield at_most_the_bound(f"{clients} clients, one of them different: error", ratio)
 
 
 def bound_panels(outcome: Outcome) -> list[Panel]:
@@ -150,6 +157,7 @@ COROLLARY_4_5 = Experiment(
         "others'.",
     ),
     study=heterogeneity_bounds,
+    kind="identity",
     figure=bound_panels,
     smoke_options={**OPTIONS, "rounds": 4, "seeds": 1, "draws": 5},
     claims=(
@@ -168,8 +176,10 @@ COROLLARY_4_5 = Experiment(
         Claim(
             "lemma",
             "With clients drawn uniformly the bound holds in expectation (Lemma 4.4).",
-            "On random quadratics, with the mean over 500 draws, for τ = 1, 1/C and 3/C.",
+            "On random quadratics the mean error of 500 draws is below the mean bound, for τ = 1, 1/C and 3/C, on "
+            "average over the seeds.",
             lemma_holds,
+            kind="experiment",
         ),
         Claim(
             "any-clients",

@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from driftless.reproduce.experiment import Number, Place
+from driftless.engine.evaluate import PERCENTILES
+from driftless.report.curves import Run
+from driftless.reproduce.experiment import Place
 from driftless.reproduce.figure import Panel, curves
-from driftless.reproduce.outcome import Measure, Missing, Outcome, Result, number
+from driftless.reproduce.outcome import Floats, Measure, Missing, Outcome, Result
+
+HELD_OUT = "validation_accuracy"
 
 
-def last_rounds(result: Result, key: str = "test_accuracy") -> Number:
+def last_rounds(result: Result, key: str = "test_accuracy") -> Floats:
     """The mean over the last 100 rounds, as in the paper; over the last quarter of a run of less than 400 rounds."""
-    parts: list[float] = []
-    for run in result.runs:
-        column = run.column(key)
-        late = run.rounds > run.played - min(100, run.played / 4)
-        values = column[late & ~np.isnan(column)]
-        parts += [float(values.mean())] if len(values) else []
-    return number(parts)
+    return result.of_runs(lambda run: mean_of_last_rounds(run, key))
+
+
+def mean_of_last_rounds(run: Run, key: str) -> float:
+    column = run.column(key)
+    late = run.rounds > run.played - min(100, run.played / 4)
+    values = column[late & ~np.isnan(column)]
+    return float(values.mean()) if len(values) else math.nan
 
 
 QUALITY = Measure("test accuracy (%), mean of the last 100 rounds or the last quarter", last_rounds, 100, digits=1)
+
+
+def on_held_out_data(result: Result) -> Floats:
+    """By which learning rates are chosen; not those with which a run diverges."""
+    return result.of_runs(lambda run: math.nan if run.status == "diverged" else held_out_accuracy(run))
+
+
+def held_out_accuracy(run: Run) -> float:
+    """On clients that never train, or on held-out examples of each client, of which the percentiles over the clients
+    are recorded. The paper scale trains on everything, as the paper does: there the quality itself decides."""
+    if HELD_OUT in run.metrics:
+        return mean_of_last_rounds(run, HELD_OUT)
+    if keys := [f"test_p{p}" for p in PERCENTILES if f"test_p{p}" in run.metrics]:
+        return float(np.mean([mean_of_last_rounds(run, key) for key in keys]))
+    return mean_of_last_rounds(run, "test_accuracy")
+
+
+SELECTION = Measure("accuracy (%) on held-out data, mean of the last rounds", on_held_out_data, 100, digits=1)
 
 
 def accuracy_curves(outcome: Outcome) -> list[Panel]:
@@ -40,7 +64,8 @@ def setting_text(rest: Mapping[str, Place]) -> str:
     return ", ".join(map(str, rest.values()))
 
 
-Scores = dict[str, float]
+Scores = dict[str, Floats]
+"""By algorithm, one for each seed."""
 
 
 def scores_by_setting(outcome: Outcome, *needed: str) -> Iterator[tuple[str, Scores]]:

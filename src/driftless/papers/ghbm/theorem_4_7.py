@@ -19,15 +19,16 @@ from driftless.papers.ghbm.quadratics import (
     methods,
     simulate_quadratics,
 )
-from driftless.reproduce.experiment import Check, Claim, Experiment, Setup
-from driftless.reproduce.outcome import Outcome, below
+from driftless.reproduce.checks import Check, above, below
+from driftless.reproduce.experiment import Claim, Experiment, Setup
+from driftless.reproduce.outcome import Floats, Outcome
 
 
 def any_heterogeneity(
     clients: int, cohort: int, heterogeneity: Sequence[float], rounds: int, lr: float, seeds: int
 ) -> Values:
-    """Per degree of heterogeneity, with one local step: the gap at the end and the sum of squared gradient norms over
-    the first half and over all rounds, of FedCM and of GHBM as analysed, both with cyclic participation."""
+    """Per degree of heterogeneity and seed, with one local step: the gap at the end and the sum of squared gradient
+    norms over the first half and over all rounds, of FedCM and of GHBM as analysed, both with cyclic participation."""
     found: Values = {}
     for degree in heterogeneity:
         rows: dict[str, list[list[float]]] = {}
@@ -38,7 +39,7 @@ def any_heterogeneity(
                     rows.setdefault(name, []).append(
                         gap_and_gradient_sums(algorithm, federation, schedule, rate, rounds, seed)
                     )
-        found[f"{degree:g}"] = {name: np.mean(each, axis=0).tolist() for name, each in rows.items()}
+        found[f"{degree:g}"] = rows
     return found
 
 
@@ -57,21 +58,30 @@ def gap_and_gradient_sums(
     return [sum(map(gap, last)) / len(last), sum(norms[: rounds // 2]), sum(norms)]
 
 
+def columns(rows: list[list[float]]) -> list[Floats]:
+    """Final gaps, sums of the first half and sums of all rounds: each by seed."""
+    return list(np.array(rows).T)
+
+
 def heterogeneity_is_harmless(outcome: Outcome) -> Iterable[Check]:
+    """In powers of ten, because gaps of different seeds differ by factors."""
     for degree, found in outcome.values.items():
-        yield below(f"heterogeneity {degree}: final gap of GHBM as analysed against 1 % of FedCM's",
-                    found[AS_ANALYSED][0], 0.01 * found["FedCM, cyclic"][0])  # fmt: skip
+        classical, analysed = (columns(found[name])[0] for name in ("FedCM, cyclic", AS_ANALYSED))
+        ratio = np.log10(classical / np.maximum(analysed, ROUNDING))
+        yield above(f"heterogeneity {degree}: log10 of FedCM's final gap in units of that of GHBM as analysed, 2",
+                    ratio, 2.0)  # fmt: skip
 
 
 def mean_falls_like_1_over_t(outcome: Outcome) -> Iterable[Check]:
     for degree, found in outcome.values.items():
-        _, half, total = found[AS_ANALYSED]
-        yield below(f"heterogeneity {degree}: sum of squared gradient norms against 105 % of that of the first half",
-                    total, 1.05 * half)  # fmt: skip
+        _, half, total = columns(found[AS_ANALYSED])
+        what = f"heterogeneity {degree}: sum of squared gradient norms in units of that of the first half, 1.05"
+        yield below(what, total / half, 1.05)
 
 
+ROUNDING = 1e-16
 OPTIONS: dict[str, Any] = {"clients": 10, "cohort": 2, "heterogeneity": (0.5, 1.0, 2.0, 4.0, 8.0), "rounds": 800,
-                           "lr": 0.5, "seeds": 2}  # fmt: skip
+                           "lr": 0.5, "seeds": 4}  # fmt: skip
 THEOREM_4_7 = Experiment(
     name="theorem-4-7",
     title="Convergence whatever the heterogeneity",
@@ -82,7 +92,7 @@ THEOREM_4_7 = Experiment(
     small=Setup(
         options=OPTIONS,
         reduced="A study on quadratics, which the paper does not have: ten clients, two a round in turn, one local "
-        "step, 800 rounds, five degrees of heterogeneity, two seeds.",
+        "step, 800 rounds, five degrees of heterogeneity, four seeds.",
     ),
     study=any_heterogeneity,
     smoke_options={**OPTIONS, "heterogeneity": (1.0,), "rounds": 10, "seeds": 1},
@@ -91,13 +101,14 @@ THEOREM_4_7 = Experiment(
             "unbounded",
             "GHBM, unlike classical momentum, converges whatever the heterogeneity.",
             "For each degree the final gap f(x) - f* of GHBM as analysed is less than 1 % of that of FedCM with the "
-            "same cohorts.",
+            "same cohorts, by the mean of the logarithms over the seeds.",
             heterogeneity_is_harmless,
         ),
         Claim(
             "rate",
             "The mean of the squared gradient norms falls at least as fast as 1/T.",
-            "For each degree their sum over all rounds is at most 5 % larger than that over the first half.",
+            "For each degree their sum over all rounds is less than 5 % larger than that over the first half, on "
+            "average over the seeds.",
             mean_falls_like_1_over_t,
         ),
     ),

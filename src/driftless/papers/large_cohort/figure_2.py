@@ -9,37 +9,32 @@ from driftless.papers.large_cohort.measures import (
     by_cohort,
     cohort_size,
     curve_panels,
-    final_accuracy,
     tasks_of,
 )
 from driftless.papers.large_cohort.settings import STUDIED, paper_setup, small_setup
-from driftless.reproduce.experiment import Check, Claim, Experiment
-from driftless.reproduce.outcome import Outcome, above
+from driftless.reproduce.checks import Check, above, below
+from driftless.reproduce.experiment import Claim, Experiment
+from driftless.reproduce.outcome import Outcome
 
 
 def diminishing(outcome: Outcome) -> Iterable[Check]:
     """The first cohorts bring more than the last ones."""
     for data, task in tasks_of(outcome):
         for name in outcome.places("algorithm", data=data):
-            found = {cohort_size(one): final_accuracy(one) for one in by_cohort(outcome, data=data, algorithm=name)}
+            found = {cohort_size(one): ACCURACY(one) for one in by_cohort(outcome, data=data, algorithm=name)}
             first, last = min(found), max(found)
             early, later = found[task.reference] - found[first], found[last] - found[task.reference]
-            yield above(
-                f"{data}, {name}: gain from M = {first} to {task.reference}, then to {last}",
-                early,
-                later,
-                unit=" points",
-            )
+            what = f"{data}, {name}: gain from M = {first} to {task.reference}, then to {last}"
+            yield above(what, early, later, unit=" points")
 
 
 def saturated(outcome: Outcome) -> Iterable[Check]:
     for data, task in tasks_of(outcome):
         for name in ("FedAvg", "FedSGD"):
-            start = final_accuracy(outcome.one(data=data, algorithm=name, cohort=task.reference))
-            end = final_accuracy(by_cohort(outcome, data=data, algorithm=name)[-1])
-            yield Check(
-                f"{data}, {name}: {start:.2f} % with M = {task.reference}, {end:.2f} % with the most", end - start <= 2
-            )
+            start = outcome.one(data=data, algorithm=name, cohort=task.reference)
+            end = by_cohort(outcome, data=data, algorithm=name)[-1]
+            what = f"{data}, {name}: most clients against M = {task.reference}, up to 2 points more"
+            yield below(what, ACCURACY(end), ACCURACY(start), by=-2, unit=" %")
 
 
 FIGURE_2 = Experiment(
@@ -56,19 +51,19 @@ FIGURE_2 = Experiment(
         Claim(
             "diminishing",
             "Convergence improves with the cohort, but less and less.",
-            "For each task and algorithm, the gain in accuracy from the smallest cohort to M = 50 (small scale: from "
-            "5 to 20) exceeds the gain from there to the largest.",
+            "On average over tasks and algorithms, the gain in accuracy from the smallest cohort to M = 50 (small "
+            "scale: from 5 to 20) exceeds the gain from there to the largest.",
             diminishing,
-            required_share=0.8,
+            "average",
         ),
         Claim(
             "saturated",
             "For FedAvg and FedSGD, clients beyond some 50 a round change little or nothing.",
-            "In each task, the accuracy with the largest cohort is at most 2 points above that with M = 50 (small "
-            "scale: 20).",
+            "On average over the tasks, the accuracy with the largest cohort is less than 2 points above that with M = "
+            "50 (small scale: 20).",
             saturated,
-            required_share=0.75,
+            "average",
         ),
     ),
-    figure=curve_panels("FedAvg", "FedSGD", *STUDIED[2:]),
+    figure=curve_panels("FedAvg", "FedSGD", "FedAdam"),
 )  # fmt: skip

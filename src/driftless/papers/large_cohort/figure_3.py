@@ -6,58 +6,46 @@ from collections.abc import Iterable
 
 from driftless.papers.large_cohort.measures import (
     ACCURACY,
+    TRAINED,
     by_cohort,
     cohort_size,
-    final_accuracy,
-    final_train_accuracy,
     tasks_of,
     train_and_test,
 )
 from driftless.papers.large_cohort.settings import paper_setup, small_setup
-from driftless.reproduce.experiment import Check, Claim, Experiment
-from driftless.reproduce.outcome import Outcome, above, below
+from driftless.reproduce.checks import Check, above, below
+from driftless.reproduce.experiment import Claim, Experiment
+from driftless.reproduce.outcome import Outcome, Result
+
+
+def reference_and_largest(outcome: Outcome, few: bool) -> Iterable[tuple[str, Result, Result]]:
+    for data, task in tasks_of(outcome, few=few):
+        for name in outcome.places("algorithm", data=data):
+            start = outcome.one(data=data, algorithm=name, cohort=task.reference)
+            end = by_cohort(outcome, data=data, algorithm=name)[-1]
+            yield f"{data}, {name}, M = {cohort_size(end)} against {task.reference}", start, end
 
 
 def trains_as_well_but_tests_worse(outcome: Outcome) -> Iterable[Check]:
     """The largest cohort trains as well as the reference and tests worse."""
-    for data, task in tasks_of(outcome, few=True):
-        start = outcome.one(data=data, algorithm="FedAdam", cohort=task.reference)
-        end = by_cohort(outcome, data=data, algorithm="FedAdam")[-1]
-        what = f"{data}, FedAdam, M = {cohort_size(end)} against {task.reference}"
-        yield above(
-            f"{what}: training accuracy, up to 3 points",
-            final_train_accuracy(end),
-            final_train_accuracy(start),
-            by=-3,
-            unit=" %",
-        )
-        yield below(f"{what}: test accuracy", final_accuracy(end), final_accuracy(start), unit=" %")
+    for what, start, end in reference_and_largest(outcome.part(algorithm="FedAdam"), few=True):
+        yield above(f"{what}: training accuracy, up to 3 points", TRAINED(end), TRAINED(start), by=-3, unit=" %")
+        yield below(f"{what}: test accuracy", ACCURACY(end), ACCURACY(start), unit=" %")
 
 
 def tests_as_well(outcome: Outcome) -> Iterable[Check]:
-    for data, task in tasks_of(outcome, few=False):
-        for name in outcome.places("algorithm", data=data):
-            start = final_accuracy(outcome.one(data=data, algorithm=name, cohort=task.reference))
-            end = final_accuracy(by_cohort(outcome, data=data, algorithm=name)[-1])
-            yield above(
-                f"{data}, {name}: most clients against M = {task.reference}, up to 1 point",
-                end,
-                start,
-                by=-1,
-                unit=" %",
-            )
+    for what, start, end in reference_and_largest(outcome, few=False):
+        yield above(f"{what}: test accuracy, up to 1 point", ACCURACY(end), ACCURACY(start), by=-1, unit=" %")
 
 
-def depends_on_optimiser(outcome: Outcome) -> Iterable[Check]:
-    for data, task in tasks_of(outcome, few=True):
-        changes = {}
-        for name in outcome.places("algorithm", data=data):
-            start = outcome.one(data=data, algorithm=name, cohort=task.reference)
-            changes[name] = final_accuracy(by_cohort(outcome, data=data, algorithm=name)[-1]) - final_accuracy(start)
-        text = ", ".join(f"{name} {change:+.2f}" for name, change in changes.items())
-        yield Check(
-            f"{data}, change of test accuracy in points: {text}", min(changes.values()) < 0 <= max(changes.values())
-        )
+def tests_worse(outcome: Outcome) -> Iterable[Check]:
+    for what, start, end in reference_and_largest(outcome, few=True):
+        yield below(f"{what}: test accuracy", ACCURACY(end), ACCURACY(start), unit=" %")
+
+
+def tests_no_worse(outcome: Outcome) -> Iterable[Check]:
+    for what, start, end in reference_and_largest(outcome, few=True):
+        yield above(f"{what}: test accuracy, up to half a point", ACCURACY(end), ACCURACY(start), by=-0.5, unit=" %")
 
 
 FIGURE_3_ALGORITHMS = ("FedAvg", "FedAdam", "FedAdagrad")
@@ -65,8 +53,8 @@ FIGURE_3 = Experiment(
     name="figure-3",
     title="Generalisation failures of large cohorts",
     where="Figure 3, section 3.3",
-    about="Accuracy in training and on the test set at the end, over the size of the cohort. Here training accuracy "
-    "is that of the clients' batches during local training.",
+    about="Accuracy of the model that is sent out, on the cohort and on the test set at the end, over the size of "
+    "the cohort.",
     paper=paper_setup(*FIGURE_3_ALGORITHMS),
     small=small_setup(*FIGURE_3_ALGORITHMS),
     measure=ACCURACY,
@@ -88,11 +76,20 @@ FIGURE_3 = Experiment(
             tests_as_well,
         ),
         Claim(
-            "depends-on-optimiser",
-            "Whether it happens depends on the optimiser.",
-            "In each task with few clients, test accuracy falls from M = 50 (20) to the largest cohort for at least "
-            "one of the three algorithms and does not for at least one.",
-            depends_on_optimiser,
+            "some-optimisers-fail",
+            "Whether it happens depends on the optimiser: with some, the largest cohort generalises worse.",
+            "In a task with few clients and for at least one of the three algorithms, test accuracy falls from M = 50 "
+            "(20) to the largest cohort.",
+            tests_worse,
+            "any",
+        ),
+        Claim(
+            "some-optimisers-do-not",
+            "... with others it does not.",
+            "In a task with few clients and for at least one of the three algorithms, test accuracy falls by less than "
+            "half a point from M = 50 (20) to the largest cohort.",
+            tests_no_worse,
+            "any",
         ),
     ),
     figure=train_and_test,

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
-from driftless.papers.large_cohort.measures import EXAMPLES_TO, ROUNDS_TO, accuracy_over, costs_by_cohort
-from driftless.papers.large_cohort.settings import TASKS, paper_setup, small_setup
-from driftless.reproduce.experiment import Check, Claim, Experiment
+from driftless.papers.large_cohort.measures import (
+    EXAMPLES_TO,
+    accuracy_over,
+    capped_rounds,
+    log_examples,
+    neighbours,
+    target_of,
+)
+from driftless.papers.large_cohort.settings import paper_setup, small_setup
+from driftless.reproduce.checks import Check, above, below
+from driftless.reproduce.experiment import Claim, Experiment
 from driftless.reproduce.figure import Panel
-from driftless.reproduce.outcome import Outcome, above
+from driftless.reproduce.outcome import Outcome
 
 
 def rounds_and_examples(outcome: Outcome) -> list[Panel]:
@@ -20,15 +27,15 @@ def rounds_and_examples(outcome: Outcome) -> list[Panel]:
 
 
 def fewer_rounds(outcome: Outcome) -> Iterable[Check]:
-    for data, few, one, many, other in costs_by_cohort(outcome, ROUNDS_TO, "FedAdam"):
-        text = f"{data}, to {100 * TASKS[data].target:g} %: {other:g} rounds with M = {many}, {one:g} with M = {few}"
-        yield Check(text, other <= one and math.isfinite(other))
+    for what, one, other in neighbours(outcome, "FedAdam"):
+        yield below(f"{what}: rounds to {100 * target_of(one):g} %", capped_rounds(other), capped_rounds(one))
 
 
 def more_examples(outcome: Outcome) -> Iterable[Check]:
-    for data, few, one, many, other in costs_by_cohort(outcome, EXAMPLES_TO, "FedAdam"):
-        if math.isfinite(one) or math.isfinite(other):
-            yield above(f"{data}, examples to {100 * TASKS[data].target:g} %: M = {many} against {few}", other, one)
+    for what, one, other in neighbours(outcome, "FedAdam"):
+        yield above(
+            f"{what}: log of the examples to {100 * target_of(one):g} %", log_examples(other), log_examples(one)
+        )
 
 
 FIGURE_5 = Experiment(
@@ -44,17 +51,18 @@ FIGURE_5 = Experiment(
         Claim(
             "fewer-rounds",
             "FedAdam needs fewer rounds to a given accuracy with larger cohorts.",
-            "From each cohort size to the next the rounds to the task's accuracy (small scale: 70 % and 60 %) do not "
-            "increase.",
+            "On average over tasks and steps from a cohort size to the next, the rounds to the task's accuracy (small "
+            "scale: 70 % and 60 %; all rounds where it is never reached) fall.",
             fewer_rounds,
-            required_share=0.8,
+            "average",
         ),
         Claim(
             "more-examples",
             "Large cohorts process more examples for the same accuracy.",
-            "From each cohort size to the next more examples are needed to the task's accuracy.",
+            "On average over tasks and steps from a cohort size to the next, the logarithm of the examples to the "
+            "task's accuracy rises.",
             more_examples,
-            required_share=0.8,
+            "average",
         ),
     ),
     figure=rounds_and_examples,

@@ -4,44 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from driftless.papers.large_cohort.measures import ACCURACY, by_cohort, final_accuracy, tasks_of, train_and_test
+import numpy as np
+
+from driftless.papers.large_cohort.measures import ACCURACY, by_cohort, tasks_of, train_and_test
 from driftless.papers.large_cohort.settings import COMPARED, paper_setup, small_setup
-from driftless.reproduce.experiment import Check, Claim, Experiment
-from driftless.reproduce.outcome import Outcome
+from driftless.reproduce.checks import Check, above, below, close
+from driftless.reproduce.experiment import Claim, Experiment
+from driftless.reproduce.intervals import Floats
+from driftless.reproduce.outcome import Missing, Outcome
 
 
-def at_largest(outcome: Outcome, data: str) -> dict[str, float]:
+def at_largest(outcome: Outcome, data: str) -> dict[str, Floats]:
     names = outcome.places("algorithm", data=data)
-    return {str(name): final_accuracy(by_cohort(outcome, data=data, algorithm=name)[-1]) for name in names}
+    return {str(name): ACCURACY(by_cohort(outcome, data=data, algorithm=name)[-1]) for name in names}
 
 
 def lamb_like_adam(outcome: Outcome) -> Iterable[Check]:
     for data, _ in tasks_of(outcome):
         found = at_largest(outcome, data)
-        text = f"{data}, largest cohort: FedLamb {found['FedLamb']:.2f} %, FedAdam {found['FedAdam']:.2f} %"
-        yield Check(text, bool(abs(found["FedLamb"] - found["FedAdam"]) <= 3))
+        what = f"{data}, largest cohort: FedLamb against FedAdam, up to 3 points"
+        yield from close(what, found["FedLamb"], found["FedAdam"], 3, " %")
 
 
 LARS_FALLS_BEHIND = ("EMNIST", "Shakespeare", "Fashion-MNIST")
 
 
-def lars_mixed(outcome: Outcome) -> Iterable[Check]:
+def lars_falls_behind(outcome: Outcome) -> Iterable[Check]:
+    """Behind FedAdam, which the paper compares layer-wise servers with."""
     for data, _ in tasks_of(outcome):
-        found = at_largest(outcome, data)
-        lars = found.pop("FedLARS")
-        behind = max(found.values()) - lars
-        text = f"{data}, largest cohort: FedLARS {behind:+.2f} points behind the best other"
         if data in LARS_FALLS_BEHIND:
-            yield Check(text, bool(behind > 2))
-        elif data == "CIFAR-100":
-            yield Check(text, bool(behind <= 2))
+            found = at_largest(outcome, data)
+            what = f"{data}, largest cohort: FedLARS against FedAdam, by more than 2 points"
+            yield below(what, found["FedLARS"], found["FedAdam"], by=2, unit=" %")
+
+
+def lars_keeps_up(outcome: Outcome) -> Iterable[Check]:
+    if "CIFAR-100" not in outcome.places("data"):
+        raise Missing("CIFAR-100 is not run at this scale")
+    found = at_largest(outcome, "CIFAR-100")
+    what = "CIFAR-100, largest cohort: FedLARS against FedAdam, up to 2 points"
+    yield above(what, found["FedLARS"], found["FedAdam"], by=-2, unit=" %")
 
 
 def not_universal(outcome: Outcome) -> Iterable[Check]:
-    found = {data: at_largest(outcome, data) for data, _ in tasks_of(outcome)}
-    best = {data: max(accuracies, key=accuracies.__getitem__) for data, accuracies in found.items()}
-    text = ", ".join(f"{data} {name}" for data, name in best.items())
-    yield Check(f"best with the largest cohort: {text}", not set(best.values()) <= {"FedLARS", "FedLamb"})
+    """In some task another algorithm is ahead of both; each is compared with the one that the paper names, FedAdam."""
+    for data, _ in tasks_of(outcome):
+        found = at_largest(outcome, data)
+        better = np.maximum(found["FedLARS"], found["FedLamb"])
+        yield above(f"{data}, largest cohort: FedAdam against the better of FedLARS and FedLamb", found["FedAdam"],
+                    better, unit=" %")  # fmt: skip
 
 
 FIGURE_8 = Experiment(
@@ -57,21 +68,28 @@ FIGURE_8 = Experiment(
         Claim(
             "lamb-like-adam",
             "With large cohorts FedLamb is about as accurate as FedAdam.",
-            "In each task the test accuracies with the largest cohort are within 3 points of each other.",
+            "In each task the test accuracies with the largest cohort are less than 3 points apart.",
             lamb_like_adam,
         ),
         Claim(
-            "lars-mixed",
-            "FedLARS does well on CIFAR-100 but not on EMNIST and Shakespeare.",
-            "With the largest cohort FedLARS is more than 2 points behind the best other algorithm on EMNIST and "
-            "Shakespeare (small scale: Fashion-MNIST) and at most 2 points behind on CIFAR-100.",
-            lars_mixed,
+            "lars-behind",
+            "FedLARS does not do well on EMNIST and Shakespeare.",
+            "With the largest cohort FedLARS is more than 2 points behind FedAdam on EMNIST and Shakespeare (small "
+            "scale: Fashion-MNIST).",
+            lars_falls_behind,
+        ),
+        Claim(
+            "lars-cifar",
+            "FedLARS does well on CIFAR-100.",
+            "With the largest cohort FedLARS is less than 2 points behind FedAdam on CIFAR-100.",
+            lars_keeps_up,
         ),
         Claim(
             "not-universal",
             "Layer-wise adaptive methods are not better everywhere.",
-            "With the largest cohort neither FedLARS nor FedLamb is the best in at least one task.",
+            "In at least one task, with the largest cohort, FedAdam is ahead of the better of FedLARS and FedLamb.",
             not_universal,
+            "any",
         ),
     ),
     figure=train_and_test,

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from driftless.papers.large_cohort.measures import ACCURACY, EXAMPLES_TO, accuracy_over, final_accuracy, tasks_of
+import numpy as np
+
+from driftless.papers.large_cohort.measures import ACCURACY, accuracy_over, log_examples, tasks_of
 from driftless.papers.large_cohort.settings import PAPER_TASKS, REDUCED, SMALL_TASKS, Task, run_settings
-from driftless.reproduce.experiment import Cell, Check, Claim, Experiment, Place, Setup
+from driftless.reproduce.checks import Check, above, below
+from driftless.reproduce.experiment import Cell, Claim, Experiment, Place, Setup
 from driftless.reproduce.figure import Panel
-from driftless.reproduce.outcome import Outcome, Result, below
+from driftless.reproduce.outcome import Outcome, Result, mean_of
 
 
 def dynamic_cells(tasks: Mapping[str, Task]) -> tuple[Cell, ...]:
@@ -38,29 +41,24 @@ def fixed_and_growing(outcome: Outcome) -> Iterable[tuple[str, Result, Result, R
 
 def dynamic_efficient(outcome: Outcome) -> Iterable[Check]:
     for what, _, growing, many in fixed_and_growing(outcome):
-        yield below(
-            f"{what}: examples to the task's accuracy, doubling against large",
-            EXAMPLES_TO(growing).mean,
-            EXAMPLES_TO(many).mean,
-        )
+        yield below(f"{what}: log of the examples to the task's accuracy, doubling against large",
+                    log_examples(growing), log_examples(many))  # fmt: skip
 
 
 def dynamic_accurate(outcome: Outcome) -> Iterable[Check]:
     for what, few, growing, many in fixed_and_growing(outcome):
-        low, own, high = final_accuracy(few), final_accuracy(growing), final_accuracy(many)
-        closer = abs(own - high) <= max(abs(own - low), 0.5)
-        yield Check(f"{what}: small {low:.2f} %, doubling {own:.2f} %, large {high:.2f} %", bool(closer))
+        middle = (ACCURACY(few) + ACCURACY(many)) / 2
+        towards = np.sign(mean_of(ACCURACY(many) - ACCURACY(few)))
+        yield above(f"{what}: doubling beyond the middle of small and large, up to half a point",
+                    towards * (ACCURACY(growing) - middle), 0.0, by=-0.5, unit=" points")  # fmt: skip
 
 
 def dynamic_bounded(outcome: Outcome) -> Iterable[Check]:
+    """Better than both by more than a point in no setting: the better one is that with the higher mean."""
     for what, few, growing, many in fixed_and_growing(outcome):
-        yield below(
-            f"{what}: doubling against the better fixed size, up to 1 point",
-            final_accuracy(growing),
-            max(final_accuracy(few), final_accuracy(many)),
-            by=-1,
-            unit=" %",
-        )
+        better = max(few, many, key=lambda one: mean_of(ACCURACY(one)))
+        yield below(f"{what}: doubling against the better fixed size, up to 1 point", ACCURACY(growing),
+                    ACCURACY(better), by=-1, unit=" %")  # fmt: skip
 
 
 def growing_panels(outcome: Outcome) -> list[Panel]:
@@ -79,30 +77,34 @@ FIGURE_9 = Experiment(
     about="FedAvg and FedAdam with 50 clients a round, doubled every 300 of 1,500 rounds, against the fixed sizes at "
     "both ends.",
     paper=Setup(dynamic_cells(PAPER_TASKS), seeds=5),
-    small=Setup(dynamic_cells(SMALL_TASKS), 2, REDUCED + " The cohort grows from 20 to 320 in four doublings."),
+    small=Setup(
+        dynamic_cells(SMALL_TASKS), 3, 6, reduced=REDUCED + " The cohort grows from 20 to 320 in four doublings."
+    ),
     measure=ACCURACY,
     columns="cohort",
     claims=(
         Claim(
             "data-efficient",
             "The growing cohort needs fewer examples than the large one.",
-            "For each task and algorithm, fewer examples are processed until the task's accuracy (small scale: 70 % "
-            "and 60 %).",
+            "On average over tasks and algorithms, the logarithm of the examples until the task's accuracy (small "
+            "scale: 70 % and 60 %) is smaller.",
             dynamic_efficient,
+            "average",
         ),
         Claim(
             "accurate",
             "It ends with an accuracy closer to the large cohort's than to the small one's.",
-            "For each task and algorithm, its distance to the large cohort's final accuracy is no more than that to "
-            "the small one's, or than half a point.",
+            "On average over tasks and algorithms, its final accuracy is beyond the middle between both on the large "
+            "one's side, up to half a point.",
             dynamic_accurate,
-            required_share=0.75,
+            "average",
         ),
         Claim(
             "bounded",
             "It is never better than the better of the two fixed sizes.",
-            "For each task and algorithm, it is at most 1 point above the better of both.",
+            "On average over tasks and algorithms, it is less than 1 point above the better of both.",
             dynamic_bounded,
+            "average",
         ),
     ),
     figure=growing_panels,

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
-from driftless.papers.large_cohort.measures import ROUNDS_TO, by_cohort, cohort_size, costs_by_cohort, tasks_of
+from driftless.papers.large_cohort.measures import (
+    ROUNDS_TO,
+    by_cohort,
+    capped_rounds,
+    cohort_size,
+    neighbours,
+    target_of,
+    tasks_of,
+)
 from driftless.papers.large_cohort.settings import COMPARED, paper_setup, small_setup
-from driftless.reproduce.experiment import Check, Claim, Experiment
+from driftless.reproduce.checks import Check, below
+from driftless.reproduce.experiment import Claim, Experiment
 from driftless.reproduce.figure import sweep
-from driftless.reproduce.outcome import Outcome, below
+from driftless.reproduce.outcome import Outcome
 
 
 def sublinear(outcome: Outcome) -> Iterable[Check]:
@@ -18,17 +26,15 @@ def sublinear(outcome: Outcome) -> Iterable[Check]:
         for name in outcome.places("algorithm", data=data):
             start = outcome.one(data=data, algorithm=name, cohort=task.reference)
             end = by_cohort(outcome, data=data, algorithm=name)[-1]
-            one, other = ROUNDS_TO(start).mean, ROUNDS_TO(end).mean
-            if math.isfinite(one) and math.isfinite(other):
-                ratio = cohort_size(end) / task.reference
-                yield below(f"{data}, {name}: speed-up against the ratio of the cohorts", one / other, ratio)
+            ratio = cohort_size(end) / task.reference
+            what = f"{data}, {name}: speed-up over the ratio of the cohorts"
+            yield below(what, capped_rounds(start) / capped_rounds(end) / ratio, 1.0)
 
 
 def mostly_faster(outcome: Outcome) -> Iterable[Check]:
     for name in outcome.places("algorithm"):
-        for data, few, one, many, other in costs_by_cohort(outcome, ROUNDS_TO, str(name)):
-            if math.isfinite(one) or math.isfinite(other):
-                yield Check(f"{data}, {name}: {other:g} rounds with M = {many}, {one:g} with M = {few}", other <= one)
+        for what, one, other in neighbours(outcome, str(name)):
+            yield below(f"{what}: rounds to {100 * target_of(one):g} %", capped_rounds(other), capped_rounds(one))
 
 
 FIGURES_20_24 = Experiment(
@@ -44,17 +50,18 @@ FIGURES_20_24 = Experiment(
         Claim(
             "sublinear",
             "The speed-up is not linear in the cohort size.",
-            "For each task and algorithm, the rounds of M = 50 (small scale: 20) over those of the largest cohort are "
-            "less than the ratio of the two cohort sizes.",
+            "On average over tasks and algorithms, the rounds of M = 50 (small scale: 20) over those of the largest "
+            "cohort (all rounds where the accuracy is never reached) are less than the ratio of the two cohort sizes.",
             sublinear,
+            "average",
         ),
         Claim(
             "faster",
             "A larger cohort nearly always needs fewer rounds.",
-            "For each task and algorithm, from each cohort size to the next the rounds to the task's accuracy do not "
-            "increase.",
+            "On average over tasks, algorithms and steps from a cohort size to the next, the rounds to the task's "
+            "accuracy fall.",
             mostly_faster,
-            required_share=0.8,
+            "average",
         ),
     ),
     figure=lambda outcome: sweep(outcome, "cohort", ROUNDS_TO, by="data", log_x=True),

@@ -17,9 +17,10 @@ from driftless.papers.large_cohort.measures import by_cohort, cohort_size, tasks
 from driftless.papers.large_cohort.settings import PAPER_TASKS, REDUCED, SMALL_TASKS, TASKS, Task, cells
 from driftless.report.curves import Run, first_reach
 from driftless.report.metrics import metric
-from driftless.reproduce.experiment import Cell, Check, Claim, Experiment, Number, Setup
+from driftless.reproduce.checks import Check, above, below
+from driftless.reproduce.experiment import Cell, Claim, Experiment, Setup
 from driftless.reproduce.figure import Line, Panel
-from driftless.reproduce.outcome import Measure, Outcome, Result, above, number
+from driftless.reproduce.outcome import Measure, Outcome, Result, mean_of
 from driftless.runs.directory import StoredRun
 
 LAMBDAS = (0.1, 1.0, 10.0, 100.0)
@@ -44,13 +45,14 @@ def elapsed(run: Run, lambda_: float) -> Floats:
     return np.cumsum([round_time(sizes[t - 1], 1.0, lambda_, seed, int(t)) for t in run.rounds])
 
 
-def time_to(result: Result, target: float, lambda_: float) -> float:
-    """Simulated time until the accuracy is first reached, mean over the seeds; infinite if never."""
-    times = []
-    for run in result.runs:
+def time_to(result: Result, target: float, lambda_: float) -> Floats:
+    """Simulated time until the accuracy is first reached; infinite if never."""
+
+    def of(run: Run) -> float:
         place = first_reach(run, metric("test_accuracy"), target)
-        times.append(math.inf if place is None else float(elapsed(run, lambda_)[place]))
-    return number(times).mean
+        return math.inf if place is None else float(elapsed(run, lambda_)[place])
+
+    return result.of_runs(of)
 
 
 def straggler_cells(tasks: Mapping[str, Task], start: int) -> tuple[Cell, ...]:
@@ -64,7 +66,7 @@ def straggler_cells(tasks: Mapping[str, Task], start: int) -> tuple[Cell, ...]:
 
 STRAGGLED = Measure(
     "simulated time to the task's accuracy (α = 1)",
-    lambda r: Number(time_to(r, TASKS[str(r.cell.at["data"])].target, float(r.cell.at["λ"]))),
+    lambda r: time_to(r, TASKS[str(r.cell.at["data"])].target, float(r.cell.at["λ"])),
     better="low",
     digits=0,
 )
@@ -72,20 +74,18 @@ SHARES = (0.8, 0.95)
 """A low and a high accuracy: parts of what the smallest cohort attains at its best."""
 
 
-def relative_time(outcome: Outcome, data: str, share: float, lambda_: float) -> float:
+def relative_time(outcome: Outcome, data: str, share: float, lambda_: float) -> Floats:
     """The time of the largest cohort over that of the smallest, to a part of what the smallest attains."""
     found = by_cohort(outcome, data=data, λ=lambda_)
-    target = share * found[0].best().mean
+    target = share * mean_of(found[0].best())
     with np.errstate(invalid="ignore"):
-        return float(np.float64(time_to(found[-1], target, lambda_)) / time_to(found[0], target, lambda_))
+        return time_to(found[-1], target, lambda_) / time_to(found[0], target, lambda_)
 
 
 def takes_as_long(outcome: Outcome) -> Iterable[Check]:
     for data, _ in tasks_of(outcome):
         ratio = relative_time(outcome, data, SHARES[1], LAMBDAS[0])
-        yield Check(
-            f"{data}, λ = {LAMBDAS[0]:g}: largest against smallest cohort {ratio:.2f} times as long", ratio <= 1.5
-        )
+        yield below(f"{data}, λ = {LAMBDAS[0]:g}: time of the largest over the smallest cohort", ratio, 1.5)
 
 
 def slower_with_stragglers(outcome: Outcome) -> Iterable[Check]:
@@ -106,15 +106,17 @@ def straggler_panels(outcome: Outcome) -> list[Panel]:
     """Time relative to the smallest cohort, over the accuracy to reach."""
     panels = []
     for data, _ in tasks_of(outcome):
-        for lambda_ in LAMBDAS:
+        for lambda_ in (LAMBDAS[0], LAMBDAS[1], LAMBDAS[-1]):
             first, *others = by_cohort(outcome, data=data, λ=lambda_)
-            best = first.best().mean
+            best = mean_of(first.best())
             targets = [] if math.isnan(best) else np.linspace(0.5 * best, best, 26).tolist()
-            base = [time_to(first, target, lambda_) for target in targets]
+            base = [mean_of(time_to(first, target, lambda_)) for target in targets]
             lines = []
             for one in others:
                 pairs = [
-                    (t, time_to(one, t, lambda_) / b) for t, b in zip(targets, base, strict=True) if math.isfinite(b)
+                    (t, mean_of(time_to(one, t, lambda_)) / b)
+                    for t, b in zip(targets, base, strict=True)
+                    if math.isfinite(b)
                 ]
                 kept = [(target, ratio) for target, ratio in pairs if math.isfinite(ratio)]
                 lines.append(Line(f"M = {cohort_size(one)}", [t for t, _ in kept], [ratio for _, ratio in kept]))
@@ -132,14 +134,16 @@ FIGURES_25_28 = Experiment(
     about="A client with n examples needs αn plus an exponential time of mean λn; a round lasts as long as its "
     "slowest client. Time of FedAvg to an accuracy, relative to ten clients a round.",
     paper=Setup(straggler_cells(PAPER_TASKS, start=1), seeds=5),
-    small=Setup(straggler_cells(SMALL_TASKS, start=0), 2, REDUCED + " Times are relative to 5 clients a round."),
+    small=Setup(
+        straggler_cells(SMALL_TASKS, start=0), 3, 6, reduced=REDUCED + " Times are relative to 5 clients a round."
+    ),
     measure=STRAGGLED,
     columns="cohort",
     claims=(
         Claim(
             "comparable",
             "With few stragglers, larger cohorts take about as long as ten clients a round.",
-            "With λ = 0.1 the largest cohort takes at most 1.5 times as long as the smallest to 95 % of the "
+            "With λ = 0.1 the largest cohort takes less than 1.5 times as long as the smallest to 95 % of the "
             "smallest's best accuracy.",
             takes_as_long,
         ),

@@ -10,25 +10,20 @@ import numpy as np
 
 from driftless.papers.large_cohort.settings import TASKS, Task
 from driftless.report.curves import Run
-from driftless.reproduce.experiment import Number, Place
+from driftless.report.metrics import AXES
+from driftless.reproduce.experiment import Place
 from driftless.reproduce.figure import Panel, curves, sweep
-from driftless.reproduce.outcome import Measure, Outcome, Result, number
+from driftless.reproduce.intervals import Floats
+from driftless.reproduce.outcome import Measure, Outcome, Result
 
 ACCURACY = Measure("test accuracy (%) at the end", lambda r: r.last(), 100)
-TRAINED = Measure("training accuracy (%) at the end", lambda r: r.last("train_accuracy"), 100)
+TRAINED = Measure("training accuracy (%) at the end", lambda r: r.last("cohort_accuracy"), 100)
+"""Of the model that is sent out, on the cohort's training data."""
 
 
-def final_accuracy(result: Result) -> float:
-    return ACCURACY(result).mean
-
-
-def final_train_accuracy(result: Result) -> float:
-    return TRAINED(result).mean
-
-
-def second_half(result: Result, key: str) -> float:
+def second_half(result: Result, key: str) -> Floats:
     """The mean over the second half of the rounds."""
-    return result.last(key, share=0.5).mean
+    return result.last(key, share=0.5)
 
 
 def tasks_of(outcome: Outcome, *, few: bool | None = None) -> list[tuple[str, Task]]:
@@ -50,28 +45,39 @@ def failed(run: Run) -> bool:
     return run.status == "diverged" or bool(np.nansum(run.column("failure")) > 0)
 
 
-def failure_rate(result: Result) -> Number:
-    return number([float(failed(run)) for run in result.runs])
+def failures(result: Result) -> list[bool]:
+    return [failed(run) for run in result.runs]
 
 
-FAILURES = Measure("runs with a catastrophic failure (%)", failure_rate, 100, better="low", digits=0)
-ROUNDS_TO = Measure(
-    "rounds to the task's accuracy", lambda r: r.reach(TASKS[str(r.cell.at["data"])].target), better="low", digits=0
-)
+FAILURES = Measure("runs with a catastrophic failure (%)", lambda r: r.of_runs(failed), 100, better="low", digits=0)
+ROUNDS_TO = Measure("rounds to the task's accuracy", lambda r: r.reach(target_of(r)), better="low", digits=0)
 EXAMPLES_TO = Measure(
     "examples processed until the task's accuracy",
-    lambda r: r.reach(TASKS[str(r.cell.at["data"])].target, axis="examples"),
+    lambda r: r.reach(target_of(r), axis="examples"),
     better="low",
     digits=0,
 )
 
 
-def costs_by_cohort(outcome: Outcome, measure: Measure, name: str) -> Iterable[tuple[str, int, float, int, float]]:
-    """Neighbouring cohort sizes and what each needs for the target."""
+def target_of(result: Result) -> float:
+    return TASKS[str(result.cell.at["data"])].target
+
+
+def capped_rounds(result: Result) -> Floats:
+    """Rounds to the task's accuracy; all of them where it is never reached."""
+    return np.minimum(ROUNDS_TO(result), result.of_runs(lambda run: run.budget))
+
+
+def log_examples(result: Result) -> Floats:
+    """The logarithm of the examples to the task's accuracy: cohorts are compared by ratios; all of them if never."""
+    return np.log(np.minimum(EXAMPLES_TO(result), result.of_runs(lambda run: float(run.total(AXES["examples"])[-1]))))
+
+
+def neighbours(outcome: Outcome, name: str) -> Iterable[tuple[str, Result, Result]]:
+    """Cohort sizes and the next larger ones."""
     for data, _ in tasks_of(outcome):
-        found = by_cohort(outcome, data=data, algorithm=name)
-        for one, other in pairwise(found):
-            yield data, cohort_size(one), measure(one).mean, cohort_size(other), measure(other).mean
+        for one, other in pairwise(by_cohort(outcome, data=data, algorithm=name)):
+            yield f"{data}, {name}, M = {cohort_size(other)} against {cohort_size(one)}", one, other
 
 
 def curve_panels(*algorithms: str, key: str = "test_accuracy", log: bool = False) -> Callable[[Outcome], list[Panel]]:

@@ -1,0 +1,110 @@
+"""From checks to the verdict of a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from driftless.reproduce.checks import Check, Exact, pooled
+from driftless.reproduce.experiment import Claim, Scale, Verdict
+from driftless.reproduce.intervals import ERROR, error_of_a_look
+from driftless.reproduce.outcome import Missing, Outcome
+from driftless.reproduce.strength import too_small
+
+SMOKE_REASON = "the smoke scale only shows that it runs"
+
+
+class Finding(NamedTuple):
+    """A claim's verdict and what it rests on."""
+
+    claim: Claim
+    verdict: Verdict
+    checks: tuple[Check, ...] = ()
+    error: float = ERROR
+    """Of the intervals."""
+    reason: str = ""
+    """Why it is not tested."""
+    paper: str = ""
+    """The same comparison with the paper's numbers."""
+
+    @property
+    def decisive(self) -> Check | None:
+        """The comparison that the verdict rests on: the average, or the least (of "any" the most) certain one."""
+        if not self.checks:
+            return None
+        if self.claim.decided_by == "average":
+            return pooled(self.checks)
+        choose = max if self.claim.decided_by == "any" else min
+        return choose(self.checks, key=lambda check: check.interval(self.error)[:2])
+
+    @property
+    def more_seeds(self) -> int | None:
+        """About as many would decide it; None: more than can be afforded."""
+        if self.claim.decided_by == "average":
+            return pooled(self.checks).more_seeds(self.error)
+        open_ = [check.more_seeds(self.error) for check in self.checks if check.finding(self.error) == "undecided"]
+        known = [number for number in open_ if number is not None]
+        if self.claim.decided_by == "any":
+            return min(known, default=None)
+        return max(known) if len(known) == len(open_) and known else None
+
+
+def judge(claim: Claim, outcome: Outcome, scale: Scale) -> Finding:
+    """By the checks of the claim, at the error that this many looks allow."""
+    setup = outcome.setup
+    error = error_of_a_look(setup.seeds, setup.last_look)
+    try:
+        checks = tuple(claim.checks(outcome))
+    except Missing as missing:
+        return Finding(claim, "not tested", reason=too_small(outcome) or str(missing))
+    if scale == "smoke":
+        return Finding(claim, "not tested", checks, error, SMOKE_REASON)
+    if not checks:
+        return Finding(claim, "not tested", reason=too_small(outcome) or "nothing that this scale runs bears on it")
+    return Finding(claim, verdict_of(claim, checks, error), checks, error, paper=paper_text(claim, outcome))
+
+
+def verdict_of(claim: Claim, checks: Sequence[Check], error: float) -> Verdict:
+    """To hold in all settings, a claim must hold in each; to be wrong, it is enough that it fails in one, but then one
+    of many, so that this one must be more certain. The other way round for "any"."""
+    if claim.decided_by == "average":
+        return pooled(checks).finding(error)
+    found = [check.finding(error) for check in checks]
+    stricter = [check.finding(error / len(checks)) for check in checks]
+    if claim.decided_by == "any":
+        return "supported" if "supported" in stricter else "refuted" if set(found) == {"refuted"} else "undecided"
+    return "refuted" if "refuted" in stricter else "supported" if set(found) == {"supported"} else "undecided"
+
+
+def paper_text(claim: Claim, outcome: Outcome) -> str:
+    """The claim's comparison, computed from the numbers that the paper prints."""
+    if claim.paper:
+        return claim.paper
+    printed = outcome.as_printed()
+    if not printed.results:
+        return ""
+    try:
+        checks = tuple(claim.checks(printed))
+    except LookupError:  # it asks for what is not printed
+        return ""
+    if not checks or any(isinstance(check, Exact) for check in checks):
+        return ""
+    decisive = Finding(claim, "undecided", checks).decisive
+    assert decisive is not None
+    return decisive.seen(ERROR)
+
+
+def as_json(finding: Finding) -> dict[str, Any]:
+    decisive = finding.decisive
+    return {
+        "name": finding.claim.name,
+        "rule": finding.claim.rule,
+        "verdict": finding.verdict,
+        "reason": finding.reason,
+        "paper": finding.paper,
+        "ours": decisive.seen(finding.error) if decisive else "",
+        "more_seeds": finding.more_seeds if finding.verdict == "undecided" else None,
+        "error": round(finding.error, 5),
+        "decided_by": finding.claim.decided_by,
+        "checks": [{**check.as_json(), "finding": check.finding(finding.error)} for check in finding.checks],
+    }
