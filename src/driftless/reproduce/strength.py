@@ -22,9 +22,10 @@ def rounds_of(cell: Cell) -> int:
 
 
 def counterparts(cell: Cell, experiment: Experiment) -> list[Cell]:
-    """The cells of the paper that a cell stands for: at the same places, as far as these are the paper's."""
+    """The cells of the paper that a cell stands for: with its data, at its places as far as these are the paper's."""
     found = [one for one in experiment.paper.cells if agrees(one.at, cell.at, experiment)]
-    return found or list(experiment.paper.cells)
+    found = found or list(experiment.paper.cells)
+    return [one for one in found if data_of(one) == data_of(cell)] or found
 
 
 def agrees(paper: Mapping[str, Place], ours: Mapping[str, Place], experiment: Experiment) -> bool:
@@ -33,8 +34,13 @@ def agrees(paper: Mapping[str, Place], ours: Mapping[str, Place], experiment: Ex
 
 
 def reduction(cell: Cell, experiment: Experiment) -> float:
-    """The paper's rounds, divided by ours; the fewest where its cells differ, as they do between networks."""
-    return min((rounds_of(one) for one in counterparts(cell, experiment)), default=rounds_of(cell)) / rounds_of(cell)
+    return papers_rounds(cell, experiment) / rounds_of(cell)
+
+
+def papers_rounds(cell: Cell, experiment: Experiment) -> int:
+    """With the same data the fewest of its networks, since another network has rounds of its own; else the most."""
+    rounds = [rounds_of(one) for one in counterparts(cell, experiment)] or [rounds_of(cell)]
+    return max(rounds) if is_stand_in(cell, experiment) else min(rounds)
 
 
 def is_stand_in(cell: Cell, experiment: Experiment) -> bool:
@@ -54,8 +60,7 @@ def too_small(outcome: Outcome) -> str:
     left_out = [cell for cell in outcome.setup.cells if is_too_small(cell, outcome.experiment)]
     if not left_out:
         return ""
-    rounds = min(map(rounds_of, left_out))
-    needed = min(rounds_of(one) for one in counterparts(left_out[0], outcome.experiment))
+    rounds, needed = rounds_of(left_out[0]), papers_rounds(left_out[0], outcome.experiment)
     return f"{rounds} of the paper's {needed:,} rounds are too few to show it"
 
 
@@ -65,7 +70,11 @@ def strength(experiment: Experiment, claim: Claim, scale: Scale) -> str:
     if kind != "experiment":
         return {"identity": "identity or proof", "count": "exact count"}[kind]
     setup = experiment.setup(scale)
-    if scale == "paper" or setup is None or not setup.cells or setup.cells == experiment.paper.cells:
+    if setup is None:
+        return "not tested"
+    if not setup.cells:
+        return "numerical study"
+    if setup.cells == experiment.paper.cells:
         return "paper scale"
     judged = [cell for cell in setup.cells if not is_too_small(cell, experiment)]
     if not judged:
