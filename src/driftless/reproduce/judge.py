@@ -94,15 +94,22 @@ def paper_text(claim: Claim, outcome: Outcome) -> str:
     return decisive.seen(ERROR)
 
 
+def seen(finding: Finding) -> str:
+    """What the verdict rests on; empty where nothing was compared."""
+    exact = [check for check in finding.checks if isinstance(check, Exact)]
+    if len(exact) > 1 and len(exact) == len(finding.checks):
+        return f"holds in {sum(check.holds for check in exact)} of {len(exact)}"
+    return finding.decisive.seen(finding.error) if finding.decisive else ""
+
+
 def as_json(finding: Finding) -> dict[str, Any]:
-    decisive = finding.decisive
     return {
         "name": finding.claim.name,
         "rule": finding.claim.rule,
         "verdict": finding.verdict,
         "reason": finding.reason,
         "paper": finding.paper,
-        "ours": decisive.seen(finding.error) if decisive else "",
+        "ours": seen(finding),
         "more_seeds": finding.more_seeds if finding.verdict == "undecided" else None,
         "error": round(finding.error, 5),
         "decided_by": finding.claim.decided_by,
