@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from driftless.papers import PAPERS, Experiment, Paper
+from driftless.reproduce.figure import Panel
 from driftless.reproduce.judge import SMOKE_REASON
 from driftless.reproduce.runner import reproduce
 
@@ -70,3 +71,16 @@ def test_a_small_scale_with_runs_says_what_was_reduced():
     for paper, one in EXPERIMENTS:
         if one.small and one.small.cells and one.small.cells != one.paper.cells:
             assert one.small.reduced, f"{paper.name}/{one.name}"
+
+
+@pytest.mark.parametrize(("paper", "experiment"), EXPERIMENTS, ids=NAMES)
+def test_a_figure_has_at_most_six_panels_and_no_line_of_two_points(paper: Paper, experiment: Experiment, output: Path):
+    if experiment.figure is None or experiment.small is None:
+        return
+    done = reproduce(paper, experiment, "smoke", output)
+    assert done.outcome is not None
+    panels = list(experiment.figure(done.outcome))
+    assert len(panels) <= 6
+    for panel in panels:
+        for line in panel.lines if isinstance(panel, Panel) and panel.marks else ():
+            assert len(line.x) != 2, f"{panel.title}: {line.label}"

@@ -65,10 +65,12 @@ def curves(
             if not any(key in run.metrics for run in one.runs):
                 continue
             x, y, std = thinned(*one.curve(key, axis))
+            y, std = in_per_cent(key) * y, in_per_cent(key) * std
             name = label({k: v for k, v in one.cell.at.items() if k != by and k not in at})
             lines.append(Line(name, x.tolist(), y.tolist(), std.tolist() if len(one.runs) > 1 else None))
         if lines:
-            panels.append(Panel(place_text(by, value), AXES[axis].name, metric(key).title, tuple(lines), log_y=log))
+            title = metric(key).title + (" (%)" if in_per_cent(key) != 1 else "")
+            panels.append(Panel(place_text(by, value), AXES[axis].name, title, tuple(lines), log_y=log))
     return panels
 
 
@@ -90,6 +92,11 @@ def sweep(
             lines.append(Line(place_text(line, name), places, [mean_of(each) for each in values], spread))
         panels.append(Panel(place_text(by, value), x, measure.title, tuple(lines), log_x, log_y, marks=True))
     return panels
+
+
+def in_per_cent(key: str) -> int:
+    """Accuracies are drawn in the unit of the tables."""
+    return 100 if "accuracy" in key or key.startswith(("test_p", "personal_p")) else 1
 
 
 def place_of(name: str | None, value: Place | None) -> dict[str, Place]:
@@ -115,8 +122,12 @@ def draw(panels: Sequence[Panel | Heat], file: Path, title: str = "") -> None:
     down = math.ceil(len(panels) / across)
     figure = Figure(figsize=(4.2 * across, 3.2 * down + 0.3), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
+    like: dict[tuple[str, bool], Any] = {}
     for place, panel in enumerate(panels):
-        axes = figure.add_subplot(down, across, place + 1)
+        shared = like.get((panel.y, panel.log_y)) if isinstance(panel, Panel) else None
+        axes = figure.add_subplot(down, across, place + 1, sharey=shared)  # the same quantity, the same scale
+        if isinstance(panel, Panel):
+            like.setdefault((panel.y, panel.log_y), axes)
         if isinstance(panel, Heat):
             draw_heat(axes, panel)
         else:
@@ -143,7 +154,10 @@ def draw_lines(axes: Any, panel: Panel) -> None:
             drawn.set_dashes([length / 2 for length in dash])
         if line.spread is not None:
             y, spread = np.asarray(line.y), np.asarray(line.spread)
-            axes.fill_between(line.x, y - spread, y + spread, color=color, alpha=0.15, linewidth=0)
+            low, high = y - spread, y + spread
+            if "(%)" in panel.y:  # a share stays one
+                low, high = np.clip(low, 0, 100), np.clip(high, 0, 100)
+            axes.fill_between(line.x, low, high, color=color, alpha=0.15, linewidth=0)
     if panel.log_x:
         axes.set_xscale("log")
         places = sorted({value for line in panel.lines for value in line.x})

@@ -131,9 +131,12 @@ def text_of(values: Sequence[Any] | None) -> str:
 
 
 def settings_table(found: Mapping[str, Any]) -> Table:
-    """Every setting beside the paper's; those that differ are marked."""
+    """The settings beside the paper's; those that differ are marked. The others, all in the JSON, are defaults."""
     table = Table("", "setting", "paper", found["scale"], box=None, padding=(0, 1))
+    defaults = flat(Config().model_dump())
     for key, value in found["settings"].items():
+        if value["same"] and value["here"] == [defaults.get(key)]:
+            continue
         mark = "" if value["same"] else "[yellow]≠[/]"
         table.add_row(mark, key, text_of(value["paper"]), text_of(value["here"]))
     sides = [found["options"][side] or {} for side in ("paper", "here")]

@@ -13,7 +13,7 @@ from driftless.papers.large_cohort.settings import CLIPPING, NO_CLIPPING, PAPER_
 from driftless.report.curves import Run
 from driftless.reproduce.checks import Check, more_often, mostly, seldom
 from driftless.reproduce.experiment import Cell, Claim, Experiment, Number, Setup
-from driftless.reproduce.figure import Line, Panel, sweep
+from driftless.reproduce.figure import Line, Panel, in_per_cent, sweep
 from driftless.reproduce.outcome import Outcome, label
 from driftless.reproduce.published import published
 
@@ -61,10 +61,10 @@ def success_and_failure(outcome: Outcome) -> list[Panel]:
         runs = [run for run in one.runs if failed(run) == wanted and len(run.rounds)][:1]
         for run in runs:
             for key, title, log in (
-                ("cohort_accuracy", "training accuracy", False),
+                ("cohort_accuracy", "training accuracy (%)", False),
                 ("norm_update", "norm of the mean update", True),
             ):
-                line = Line("", run.rounds.tolist(), run.column(key).tolist())
+                line = Line("", run.rounds.tolist(), (in_per_cent(key) * run.column(key)).tolist())
                 panels.append(Panel(f"M = {cohort_size(one)}, a run that {word}", "rounds", title, (line,), log_y=log))
     return panels
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from driftless.papers.large_cohort.measures import (
     ACCURACY,
@@ -24,7 +24,7 @@ from driftless.papers.large_cohort.settings import (
 )
 from driftless.reproduce.checks import Check, above, below, seldom
 from driftless.reproduce.experiment import Cell, Claim, Experiment, Setup
-from driftless.reproduce.figure import Panel, sweep
+from driftless.reproduce.figure import Panel, curves
 from driftless.reproduce.outcome import Outcome, Result
 
 
@@ -68,12 +68,8 @@ def never_fails(outcome: Outcome) -> Iterable[Check]:
         yield seldom(f"{one.label}: failures", failures(one), below=0.2)
 
 
-def scaling_panels(line: str) -> Callable[[Outcome], list[Panel]]:
-    def panels(outcome: Outcome) -> list[Panel]:
-        return [panel for measure in (TRAINED, ACCURACY) for panel in
-                sweep(outcome, "cohort", measure, line=line, by="data", log_x=True)]  # fmt: skip
-
-    return panels
+def scaling_panels(outcome: Outcome) -> list[Panel]:
+    return [panel for key in ("cohort_accuracy", "test_accuracy") for panel in curves(outcome, key, by="data")]
 
 
 FIGURE_7 = Experiment(
@@ -127,5 +123,5 @@ FIGURE_7 = Experiment(
             "any",
         ),
     ),
-    figure=scaling_panels("scaling"),
+    figure=scaling_panels,
 )  # fmt: skip

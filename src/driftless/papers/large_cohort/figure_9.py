@@ -65,8 +65,7 @@ def growing_panels(outcome: Outcome) -> list[Panel]:
     return [
         replace(panel, title=f"{name}, {panel.title}")
         for name in ("FedAvg", "FedAdam")
-        for axis in ("examples", "rounds")
-        for panel in accuracy_over(outcome, axis, algorithm=name)
+        for panel in accuracy_over(outcome, "examples", algorithm=name)
     ]
 
 
