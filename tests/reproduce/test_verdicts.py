@@ -9,7 +9,7 @@ from driftless.reproduce import verdicts
 from driftless.reproduce.checks import from_json
 from driftless.reproduce.experiment import Claim
 from driftless.reproduce.judge import verdict_of
-from driftless.reproduce.pages import page, state_text
+from driftless.reproduce.pages import page, state_text, summary_text
 
 DOCS = Path(__file__).parents[2] / "docs" / "papers"
 
@@ -22,6 +22,12 @@ def test_the_verdicts_of_the_package_are_those_of_the_results_in_the_docs():
 def test_the_pages_are_those_of_the_results():
     for paper in PAPERS.values():
         assert (DOCS / f"{paper.name}.md").read_text(encoding="utf-8") == page(paper, DOCS)
+
+
+def test_the_readme_quotes_the_summary_of_the_pages():
+    summary = summary_text(PAPERS.values(), verdicts.summarise(PAPERS.values(), DOCS))
+    assert summary in (DOCS / "README.md").read_text(encoding="utf-8")
+    assert summary in " ".join((DOCS.parents[1] / "README.md").read_text(encoding="utf-8").split())
 
 
 def test_only_publishing_into_the_docs_of_the_checkout_refreshes_the_summary(tmp_path: Path):

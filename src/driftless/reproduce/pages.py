@@ -31,6 +31,8 @@ TITLES: dict[Kind, str] = {
     "experiment": "Experiments",
 }
 NOT_RUN = "not run yet"
+MOST_AGAINST = 4
+"""Comparisons against a claim that its page names."""
 
 HOW_JUDGED = (
     "Every rule was committed before the runs that are shown. *Paper* is the claim's comparison with the paper's "
@@ -65,7 +67,7 @@ def publish(done: Reproduced, docs: Path) -> None:
 def write_index(papers: Iterable[Paper], docs: Path) -> None:
     """The page above the papers' pages: how many claims of how many."""
     papers = list(papers)
-    lines = ["# The papers, checked", "", INDEX, ""]
+    lines = ["# The papers, checked", "", INDEX, "", f"**{summary_text(papers, summarise(papers, docs))}**", ""]
     for kind in KINDS:
         columns = [*VERDICTS, NOT_RUN]
         rows = [(paper, tally(paper, summarise([paper], docs), kind)) for paper in papers]
@@ -131,7 +133,7 @@ def made_from(stored: Record, paper: Paper, experiment: Experiment) -> str:
     if stored["runs"]:
         text += f": {plural(stored['runs'], 'run')}, {plural(stored['seeds'], 'seed')}, "
         text += f"{duration(stored['seconds'])} of one core"
-    text += f". [Raw rows]({RESULTS}/{paper.name}/{experiment.name}.json): each seed's numbers."
+    text += f". [Raw rows]({RESULTS}/{paper.name}/{experiment.name}.json): every comparison, seed by seed."
     if stored["changed_rules"]:
         text += f" Rules changed after the first runs: {', '.join(stored['changed_rules'])}."
     return text
@@ -169,7 +171,10 @@ def seen_text(one: Record | None) -> str:
     if len(one["checks"]) < 2:
         return ""
     parts = ", ".join(f"{counts[name]} {name}" for name in VERDICTS if counts[name])
-    return f" Of {len(one['checks'])} comparisons one by one: {parts}."
+    against = [check["text"] for check in one["checks"] if check["finding"] == "refuted"]
+    more = f" and {len(against) - MOST_AGAINST} more" if len(against) > MOST_AGAINST else ""
+    named = f" Against it: {'; '.join(against[:MOST_AGAINST])}{more}." if against else ""
+    return f" Of {len(one['checks'])} comparisons one by one: {parts}.{named}"
 
 
 def number_table(experiment: Experiment, stored: Record) -> list[list[str]]:
@@ -224,6 +229,13 @@ def anchor(text: str) -> str:
 
 def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def summary_text(papers: Iterable[Paper], verdicts: Verdicts) -> str:
+    """All papers in three sentences; README quotes it."""
+    papers = list(papers)
+    counts = {kind: sum((tally(paper, verdicts, kind) for paper in papers), Counter[str]()) for kind in KINDS}
+    return " ".join(f"{TITLES[kind]}: {counts[kind].total()} claims, {counts_text(counts[kind])}." for kind in KINDS)
 
 
 def tally(paper: Paper, verdicts: Verdicts, kind: Kind | None = None) -> Counter[str]:
