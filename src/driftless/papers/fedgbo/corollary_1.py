@@ -121,8 +121,9 @@ COROLLARY_1 = Experiment(
     about="The authors conclude that η or K should decay during training, to balance fast convergence and final error. "
     "Tried with FedGBO (SGDm, β = 0.9) on 20 different quadratics of 5 dimensions with full batches, 5 or all of them "
     "a round, in double precision: 200 rounds with K = 20 and η = 0.05/L, with K halved after every fifth of the "
-    "rounds (20, 10, 5, 2, 1), with η reduced in the same way, and with K or η as small as at the end all the time. The "
-    "schedule and η were chosen after trials of six schedules: that some schedule does it is shown, not that any does.",
+    "rounds (20, 10, 5, 2, 1), with η reduced in the same way, and with K or η as small as at the end all the time. "
+    "The schedule and η were chosen after trials of six schedules: that some schedule does it is shown, not that each "
+    "does.",
     paper=Setup(options=OPTIONS),
     small=Setup(options=OPTIONS),
     claims=(
