@@ -122,12 +122,11 @@ def draw(panels: Sequence[Panel | Heat], file: Path, title: str = "") -> None:
     down = math.ceil(len(panels) / across)
     figure = Figure(figsize=(4.2 * across, 3.2 * down + 0.3), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
-    like: dict[tuple[str, bool], Any] = {}
+    like: dict[str, Any] = {}
     for place, panel in enumerate(panels):
-        shared = like.get((panel.y, panel.log_y)) if isinstance(panel, Panel) else None
-        axes = figure.add_subplot(down, across, place + 1, sharey=shared)  # the same quantity, the same scale
-        if isinstance(panel, Panel):
-            like.setdefault((panel.y, panel.log_y), axes)
+        axes = figure.add_subplot(down, across, place + 1, sharey=like.get(panel.y))
+        if "(%)" in panel.y and isinstance(panel, Panel):  # norms may differ by orders of magnitude, shares do not
+            like.setdefault(panel.y, axes)
         if isinstance(panel, Heat):
             draw_heat(axes, panel)
         else:
