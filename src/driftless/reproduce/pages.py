@@ -122,8 +122,8 @@ def section(paper: Paper, experiment: Experiment, stored: Record | None, docs: P
                   "number in brackets.", "", *markdown(number_table(experiment, stored)), ""]  # fmt: skip
     figure = Path("figures") / f"{paper.name}-{experiment.name}.png"
     if (docs / figure).exists():
-        caption = f"{experiment.title}: means over {plural(stored['seeds'], 'seed')}" if stored else experiment.title
-        lines += [f"![{caption}]({figure})", ""]
+        seeds = f": means over {plural(stored['seeds'], 'seed')}" if stored and stored["runs"] else ""
+        lines += [f"![{experiment.title}{seeds}]({figure})", ""]
     return lines
 
 
