@@ -181,6 +181,8 @@ def number_table(experiment: Experiment, stored: Record) -> list[list[str]]:
     """Rows are settings, columns the values of `experiment.columns`: ours, and the paper's in brackets."""
     column = experiment.columns
     heads = list(dict.fromkeys(str(cell["at"].get(column, "")) for cell in stored["cells"]))
+    if all(map(is_number, heads)):
+        heads.sort(key=float)
     rest = list(dict.fromkeys(name for cell in stored["cells"] for name in cell["at"] if name != column))
     rows: dict[tuple[str, ...], dict[str, str]] = {}
     for cell in stored["cells"]:
