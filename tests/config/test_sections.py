@@ -22,7 +22,8 @@ DERIVED = {
     "local": LocalTraining, "server": ServerSchedule, "faults": Faults,
     "engine": type(build.engine_of(resolve(None, []).config)),
 }  # fmt: skip
-IN_A_FILE = {"lr": float | list[float] | str, "dropout": float | list[float], "trace": str | None}
+IN_A_FILE = {"lr": float | list[float] | str, "steps": int | list[int] | str | None, "dropout": float | list[float],
+             "trace": str | None}  # fmt: skip
 """A function of the round is FILE.py:NAME there, a path a text."""
 
 

@@ -76,7 +76,7 @@ class FedDyn(Algorithm):
             return step.g - size * (client.h + self.mu * (msg.x - step.y)), local
         return step.g - client.h - self.mu * (msg.x - step.y), local
 
-    def upload(self, y, local, msg: Model | Message, client: Client, r):
+    def upload(self, y, local, msg: Model, client: Client, r):
         return Delta(y - msg.x), Client(client.h + self.mu * (msg.x - y))
 
     def update(self, server: Server, mean: Delta, r):
