@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from driftless.reproduce.experiment import Experiment, Paper, Scale
     from driftless.reproduce.runner import Reproduced
 
+    Wanted = Sequence[tuple[Paper, Experiment]]
+
 REPRODUCED = Path("runs") / "reproduce"
 
 
@@ -149,7 +151,3 @@ def publish_into(docs: Path | None, done: Reproduced) -> None:
     pages.publish(done, docs)
     pages.write_index(PAPERS.values(), docs)
     verdicts.refresh_summary(PAPERS.values(), docs, VERDICTS_FILE)
-
-
-if TYPE_CHECKING:
-    Wanted = Sequence[tuple[Paper, Experiment]]

@@ -8,14 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from driftless.report.curves import Run, first_reach, moments, tabulate
 from driftless.report.metrics import AXES, metric
 from driftless.reproduce.checks import Compared, above, below
 from driftless.reproduce.experiment import Cell, Experiment, Place, Setup
-
-Floats = NDArray[np.float64]
+from driftless.reproduce.intervals import Floats
 
 
 class Missing(LookupError):
@@ -40,10 +38,6 @@ class Result:
     @property
     def diverged(self) -> int:
         return sum(run.status == "diverged" for run in self.runs)
-
-    def each(self, key: str) -> list[Floats]:
-        """Per seed, the values that were measured."""
-        return [measured(run, key) for run in self.runs]
 
     def final(self, key: str = "test_accuracy") -> Floats:
         """The last value of each run; of a run that diverged, the last before it did."""
@@ -80,9 +74,6 @@ class Result:
     def reach(self, target: float, key: str = "test_accuracy", axis: str = "rounds") -> Floats:
         """What it costs until the target is first reached (from below; a loss from above); infinite if never."""
         return self.of_runs(lambda run: cost_to_reach(run, target, key, axis))
-
-    def first(self, seeds: int) -> Result:
-        return replace(self, runs=self.runs[:seeds])
 
 
 def measured(run: Run, key: str) -> Floats:

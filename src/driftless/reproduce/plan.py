@@ -19,7 +19,7 @@ from driftless.data.inputs import select
 from driftless.errors import InputError
 from driftless.models import build
 from driftless.reproduce.experiment import Cell, Experiment, Scale
-from driftless.reproduce.runner import Planned, plan, resolved
+from driftless.reproduce.runner import Planned, plan, resolved, total_rounds
 from driftless.reproduce.strength import strength
 
 MOST_VALUES = 4
@@ -70,7 +70,7 @@ def as_json(experiment: Experiment, scale: Scale, output: Path) -> dict[str, Any
         **found,
         "seeds": [setup.seeds, setup.last_look],
         "runs": len({one.folder for one in runs}),
-        "rounds": sum({one.folder: one.resolved.config.run.rounds for one in runs}.values()),
+        "rounds": total_rounds(runs),
         "expected_seconds": expected_seconds(runs),
         "data": setup.data,
         "reduced": setup.reduced,
@@ -84,8 +84,11 @@ def expected_seconds(runs: Sequence[Planned]) -> float | None:
     total = 0.0
     try:
         for config in {one.folder: one.resolved.config for one in runs}.values():
-            federation = of_data.setdefault(repr(config.data), federation_of(config))
-            steps = f"{config.data!r} {config.model!r} {config.local.batch_size}"
+            data = repr(config.data)
+            if data not in of_data:
+                of_data[data] = federation_of(config)
+            federation = of_data[data]
+            steps = f"{data} {config.model!r} {config.local.batch_size}"
             if steps not in of_steps:
                 of_steps[steps] = minibatch_seconds(config, federation)
             total += OVERHEAD * config.run.rounds * steps_of_a_round(config, federation) * of_steps[steps]
