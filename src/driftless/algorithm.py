@@ -1,22 +1,7 @@
 """The interface of a federated algorithm. Read this first.
 
-An algorithm is a frozen dataclass of hyper-parameters with a few pure methods on flat vectors. Client methods are
-written for ONE client; the engine lifts them over a block of clients with `torch.func.vmap`. `self` never changes:
-everything that changes is in the server state, the client state or the local state, which are NamedTuples of tensors.
-The server receives only means of uploads, which makes blocks, workers, streaming and secure aggregation possible for
-every algorithm.
-
-One round, as the engine runs it:
-
-    msg = broadcast(server)
-    for each client i of the cohort:
-        y, local = msg.x, init_local(msg, client_i, r)
-        repeat K_i times:  d, local = direction(Step(g, y), local, msg, client_i, r);  y <- y - lr * d
-        upload_i, client_i = upload(y, local, msg, client_i, r)
-    server = update(server, mean of upload_i, r)
-
-Rules for an implementation: no Python branch on tensor values and no `None` in a state ("never seen" is a number, such
-as `t_last = 0`), because client methods run under vmap; no in-place operation, because inputs belong to the caller.
+What the methods of an algorithm get comes first: `Facts`, `Plan`, `Step`, `Round`, and the smallest states, `Model` and
+`Delta`. Then `Algorithm`, whose docstring has one round in pseudo-code and the rules for an implementation.
 """
 
 from __future__ import annotations
@@ -39,78 +24,118 @@ OnRequest = Any
 
 
 class Facts(NamedTuple):
-    """What is given before the first round."""
+    """What is given before the first round, to `Algorithm.init_server`.
+
+    Attributes:
+        layers: The flat vector's parts, one slice for each parameter tensor of the module.
+        clients: N, the number of training clients.
+    """
 
     layers: tuple[slice, ...]
-    """The flat vector's parts, one per parameter tensor of the module."""
     clients: int
-    """N."""
 
 
 class Plan(NamedTuple):
-    """A run as it is planned, for an algorithm that depends on it: see `Algorithm.for_run`."""
+    """A run as it is planned, for an algorithm that depends on it: see `Algorithm.for_run`.
+
+    Attributes:
+        rounds: Rounds in all.
+        clients: N, the number of training clients.
+        cohort: M, the clients of a round: the expected number if it is random, the largest if it differs between
+            rounds.
+        sampling: How a cohort is drawn, each round anew: "fixed" (M clients, uniformly without replacement) or
+            "poisson" (each client by itself, with probability M/N); "" for any other way.
+        weighting: How uploads are weighted in this run: "examples" or "uniform".
+        steps: K, if it is the same for all clients; of each round if it changes, of which the last one stays; None if
+            it depends on the client.
+        inference: Which model is evaluated; None: the algorithm's own choice.
+        aggregation: How uploads become one: "mean", or another rule of `Aggregation`.
+        seed: The seed of the run.
+        layers: The flat vector's parts, one slice for each parameter tensor of the module.
+    """
 
     rounds: int
     clients: int
-    """N."""
     cohort: int | float
-    """M, the clients of a round: the expected number if it is random, the largest if it differs between rounds."""
     sampling: str
-    """How a cohort is drawn, each round anew: "fixed" (M clients, uniformly without replacement) or "poisson" (each
-    client by itself, with probability M/N); "" for any other way."""
     weighting: str
-    """The one of this run."""
     steps: tuple[int, ...] | int | None
-    """K, if it is the same for all clients; of each round if it changes, of which the last one stays."""
     inference: str | None
-    """Which model is evaluated; None: the algorithm's own choice."""
     aggregation: str
-    """How uploads become one: "mean", or a rule of `server.aggregation`."""
     seed: int
     layers: tuple[slice, ...]
 
 
 class Step(NamedTuple):
-    """One local step of one client."""
+    """One local step of one client, as `Algorithm.direction` gets it.
+
+    Attributes:
+        g: The minibatch gradient at y, clipped and with weight decay where these are set.
+        y: The local iterate.
+        g_x: The same minibatch's gradient at x, if the algorithm sets `anchor_gradient`; else None.
+    """
 
     g: Vector
-    """Minibatch gradient at y, weight decay included."""
     y: Vector
-    """The local iterate."""
     g_x: OnRequest = None
-    """The same minibatch's gradient at x, if the algorithm sets `anchor_gradient`."""
 
 
 class Round(NamedTuple):
-    """Facts of the round: of a client in its own methods, means over the cohort in `update`."""
+    """Facts of the round: of one client in its own methods, means over the cohort in `Algorithm.update`.
+
+    Attributes:
+        t: The round, from 1.
+        lr: The local learning rate of this round, after decay.
+        steps: On a client K, its local steps; on the server K_bar, their mean over the cohort.
+        examples: On a client n_i, its examples; on the server their mean over the cohort.
+        cohort: M, the clients of this round.
+        clients: N, all training clients.
+        layers: The flat vector's parts, one slice for each parameter tensor of the module.
+        gradient: On a client, its full-batch gradient at x, if `full_gradient` is "after" or "before"; else None.
+        cohort_gradient: The cohort's mean full-batch gradient at x, known before the local steps, if `full_gradient` is
+            "before"; else None.
+    """
 
     t: Scalar
-    """The round, from 1."""
     lr: Scalar
-    """Local learning rate of this round, after decay."""
     steps: Scalar
-    """Client: K, its local steps. Server: K_bar, their mean over the cohort."""
     examples: Scalar
-    """Client: n_i, its examples. Server: their mean over the cohort."""
     cohort: int
-    """M, the clients of this round."""
     clients: int
-    """N, all training clients."""
     layers: tuple[slice, ...]
     gradient: OnRequest = None
-    """Client: its full-batch gradient at x, if `full_gradient` is "after" or "before"."""
     cohort_gradient: OnRequest = None
-    """The cohort's mean full-batch gradient at x, known before the local steps, if `full_gradient` is "before"."""
 
 
 class Model(NamedTuple):
-    """The server state, or the message, of an algorithm that needs no more than the model."""
+    """The server state, or the message, of an algorithm that needs no more than the model.
+
+    Attributes:
+        x: The model, one flat vector.
+
+    Examples:
+        >>> import torch
+        >>> from driftless import Model
+        >>> Model(torch.zeros(3)).x
+        tensor([0., 0., 0.])
+    """
 
     x: Vector
 
 
 class Delta(NamedTuple):
-    """The upload of an algorithm that needs no more than the client's progress, y - x."""
+    """The upload of an algorithm that needs no more than the client's progress.
+
+    Attributes:
+        delta: y - x, one flat vector.
+
+    Examples:
+        >>> import torch
+        >>> from driftless import Delta
+        >>> x, y = torch.ones(2), torch.tensor([1.5, 0.0])
+        >>> Delta(y - x).delta
+        tensor([ 0.5000, -1.0000])
+    """
 
     delta: Vector
 
@@ -125,27 +150,66 @@ Upload = Any
 
 
 class Algorithm(ABC):
-    """Subclass as a frozen dataclass; override what differs from FedAvg. Only `update` has no default."""
+    """A federated algorithm: subclass it as a frozen dataclass, and override what differs from FedAvg.
+
+    An algorithm is a frozen dataclass of hyper-parameters with a few pure methods on flat vectors. Client methods are
+    written for ONE client; the engine lifts them over a block of clients with `torch.func.vmap`. `self` never changes:
+    everything that changes is in the server state, the client state or the local state, which are NamedTuples of
+    tensors. The server receives only means of uploads, which makes blocks, workers, streaming and secure aggregation
+    possible for every algorithm. Only `update` has no default.
+
+    One round, as the engine runs it:
+
+        msg = broadcast(server)
+        for each client i of the cohort:
+            y, local = msg.x, init_local(msg, client_i, r)
+            repeat K_i times:  d, local = direction(Step(g, y), local, msg, client_i, r);  y <- y - lr * d
+            upload_i, client_i = upload(y, local, msg, client_i, r)
+        server = update(server, mean of upload_i, r)
+
+    Rules for an implementation: no Python branch on tensor values and no `None` in a state ("never seen" is a number,
+    such as `t_last = 0`), because client methods run under vmap; no in-place operation, because inputs belong to the
+    caller.
+
+    Attributes:
+        name: Its name on the command line and in `ALGORITHMS`; empty for a class that is given as FILE.py:NAME.
+        citation: Where it was published.
+        weighting: The paper's average over clients: by "examples" or "uniform". A run can override it.
+        uniform: Upload fields that are averaged uniformly whatever the weighting.
+        anchor_gradient: True asks for `step.g_x`.
+        full_gradient: Asks for full-batch gradients at x: "after" fills `r.gradient` for `upload`; "before" also fills
+            `r.cohort_gradient`, at the price of one more exchange before the local steps; "" asks for none.
+        public: Upload fields that depend on the facts of the round, `r`, and not on the client's training. Where
+            uploads are protected (driftless.privacy) the server fills them in by itself.
+        needs_clients: Whether a round without any client changes nothing. False: `update` gets zeros as means, and
+            r.cohort = 0.
+        local_must_be: Values of the local training that the algorithm is defined for; a run that contradicts them is an
+            error.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> import driftless
+        >>> @dataclass(frozen=True)
+        ... class SignedFedAvg(driftless.Algorithm):
+        ...     server_lr: float = 0.01
+        ...
+        ...     def update(self, server, mean, r):
+        ...         return driftless.Model(server.x + self.server_lr * mean.delta.sign())
+        >>> federation = driftless.load("digits", clients=10)
+        >>> result = driftless.simulate(SignedFedAvg(), federation, "logistic", rounds=2, cohort=5)
+        >>> len(result.history)
+        2
+    """
 
     name: ClassVar[str] = ""
-    """Its name on the command line and in ALGORITHMS; empty for a class that is given as FILE.py:NAME."""
     citation: ClassVar[str] = ""
     weighting: ClassVar[str] = "examples"
-    """The paper's average over clients: by "examples" or "uniform". A run can override it."""
     uniform: ClassVar[frozenset[str]] = frozenset()
-    """Upload fields that are averaged uniformly whatever the weighting."""
     anchor_gradient: ClassVar[bool] = False
-    """Ask for `step.g_x`."""
     full_gradient: ClassVar[str] = ""
-    """Ask for full-batch gradients at x: "after" fills `r.gradient` for `upload`; "before" also fills
-    `r.cohort_gradient`, at the price of one more exchange before the local steps."""
     public: ClassVar[frozenset[str]] = frozenset()
-    """Upload fields that depend on the facts of the round, `r`, and not on the client's training. Where uploads are
-    protected (driftless.privacy) the server fills them in by itself."""
     needs_clients: ClassVar[bool] = True
-    """Whether a round without any client changes nothing. False: `update` gets zeros as means, and r.cohort = 0."""
     local_must_be: ClassVar[Mapping[str, object]] = {}
-    """Values of the local training that the algorithm is defined for; a run that contradicts them is an error."""
 
     def for_run(self, plan: Plan) -> Self:
         """The algorithm with what it takes from the plan of a run; raises InputError if it does not fit."""
@@ -156,6 +220,7 @@ class Algorithm(ABC):
         return ()
 
     def init_server(self, x: Vector, facts: Facts) -> Server:
+        """The server state before the first round; it has a field `x`, the model."""
         return Model(x)
 
     def init_client(self, x: Vector) -> Client:

@@ -20,17 +20,47 @@ LARGEST_SEED = 2**63 - 1
 
 
 class InputError(ValueError):
-    """The user's input cannot be used; raised before any work is done."""
+    """The user's input cannot be used; raised before any work is done.
+
+    The message says what was given, what is allowed and what to do. It is a `ValueError`.
+
+    Examples:
+        >>> import driftless
+        >>> try:
+        ...     driftless.load("digit")
+        ... except driftless.InputError as error:
+        ...     print(error)
+        unknown data set 'digit'; did you mean 'digits'? Allowed: ...
+    """
 
 
 class Diverged(RuntimeError):
-    """Training produced no finite update for several rounds in a row."""
+    """Training produced no finite update for several rounds in a row. It is a `RuntimeError`.
+
+    Args:
+        round: The last round.
+        message: What happened, and what may help.
+
+    Attributes:
+        round: The last round.
+        history: The rounds until then, as in a `Result`; None where there is none.
+        events: What happened until then, as in a `Result`; None where there is none.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=10, seed=0)
+        >>> local = driftless.LocalTraining(lr=1e30, epochs=1)
+        >>> try:
+        ...     driftless.simulate("fedavg", federation, "mlp", rounds=10, cohort=5, local=local)
+        ... except driftless.Diverged as error:
+        ...     print(error.round <= 10, len(error.events) > 0)
+        True True
+    """
 
     def __init__(self, round: int, message: str) -> None:
         super().__init__(message)
         self.round = round
         self.history: Any = None
-        """The rounds until then, as in a result."""
         self.events: Any = None
 
     def __reduce__(self):

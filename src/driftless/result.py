@@ -25,32 +25,59 @@ from driftless.final_values import final_text, heading
 
 @dataclass(repr=False)
 class Result:
-    """What a run leaves behind; `print(result)` shows its last and best values."""
+    """What `simulate` returns; `print(result)` shows its last and best values, and so does a notebook.
+
+    Attributes:
+        history: A row a round: losses, accuracies, norms, bytes.
+        x: The final cloud vector.
+        inference: The vector that was evaluated; equals `x` for most algorithms.
+        state: Give it to `simulate(state=...)` to continue the run.
+        events: Clients left out, rounds lost, and what else a user should see.
+        engine: How the run was computed, in particular what "auto" chose.
+        client_metrics: Of the last evaluation: by metric, the value of each test client, NaN for one without test data.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=10, seed=0)
+        >>> result = driftless.simulate("fedavg", federation, "logistic", rounds=1, cohort=5)
+        >>> result.x.shape
+        torch.Size([650])
+        >>> result.engine["kind"]
+        'block'
+        >>> print(result)
+        fedavg: 1 round in ...
+                        final    best
+        train loss ...
+    """
 
     history: History
-    """A row a round: losses, accuracies, norms, bytes."""
     x: Vector
-    """The final cloud vector."""
     inference: Vector
-    """The model that was evaluated; equals `x` for most algorithms."""
     state: State
-    """Give it to `simulate(state=...)` to continue the run."""
     events: list[Event]
-    """Clients left out and rounds lost."""
     engine: dict[str, object]
-    """What the engine was, in particular what "auto" chose."""
     client_metrics: dict[str, list[float]]
-    """Of the last evaluation: by metric, the value of each test client, NaN for one without test data."""
     _model: FlatModel
 
     def module(self) -> nn.Module:
-        """A new module with the trained parameters: those that were evaluated."""
+        """A new module with the trained parameters: those that were evaluated.
+
+        Examples:
+            >>> import driftless
+            >>> federation = driftless.load("digits", clients=10, seed=0)
+            >>> module = driftless.simulate("fedavg", federation, "logistic", rounds=1, cohort=5).module()
+            >>> module(federation.test[0]).shape
+            torch.Size([360, 10])
+        """
         return self._model.fill(self.inference)
 
     def save(self, file: str | PathLike[str]) -> None:
         """Write the module's parameters and buffers, by their own names, into a safetensors file.
 
-        `load_state_dict(safetensors.torch.load_file(file))` and `model.weights=` read it.
+        `load_state_dict(safetensors.torch.load_file(file))` and the setting `model.weights` read it.
+
+        Args:
+            file: The path of the file.
         """
         Path(file).write_bytes(models.weights_content(self.module()))
 

@@ -94,27 +94,69 @@ def simulate(
     aggregation: str | Aggregation = "mean",
     progress: bool = False,
 ) -> Result:
-    """Run a federated algorithm and return its history and final model.
+    """Run a federated algorithm in this process and return its history and final model.
 
-    `algorithm`: a name of `driftless list algorithms` or an instance. `model`: a name of `driftless list models`, or a
-    module whose current parameters are x^0; it is copied, never changed. `cohort`: a number of clients, a fraction, a
-    schedule of driftless.data.cohorts, a list of lists of client ids, one per round, or a function (round, clients,
-    rng) -> ids. `loss(outputs, targets)` is the mean over a batch; default: cross-entropy for labels, half the squared
-    error for numbers. `output` takes the tensor of outputs out of what the model returns, such as `lambda o: o.logits`.
-    `weighting`: "examples" or "uniform", default the algorithm's own. `engine`: "single", "block", "auto", or an
-    EngineSettings (docs/speed.md); `result.engine` has what was decided. `evaluate_every=0`: never; otherwise the last
-    round is evaluated, too. `inference`: which model is evaluated, "cloud", "aggregate" or "clients"; default the
-    algorithm's own. `faults`: a driftless.Faults: drop-outs, deadlines, availability, attackers (docs/faults.md).
-    `rounds` counts from the beginning, also when `state` continues a run.
-    `metrics`: names or functions (outputs, targets) -> number, measured with each evaluation (docs/metrics.md);
-    `evaluation`: an EvaluationSettings, which has more.
-    `dtype`: torch.float32, torch.float64, or torch.bfloat16 for forward and backward passes only. `device`: "auto" (an
-    accelerator if there is one), "cpu", "cuda", "cuda:1", "mps" ... `aggregation`: "mean", or a rule that attackers
-    cannot move far, "median", "krum" ..., or a driftless.Aggregation (docs/defences.md). `progress`: show a bar in a
-    terminal or a notebook.
+    Ranks that torchrun has started compute together (docs/cluster.md); `on_round` is called on rank 0. Calls from
+    several threads follow one another.
 
-    Raises InputError before any work when something does not fit, Diverged when training does.
-    Ranks that torchrun has started compute together (docs/cluster.md); `on_round` is called on rank 0.
+    Args:
+        algorithm: A name of `driftless list algorithms`, or an instance such as `driftless.algorithms.FedProx(mu=0.1)`.
+        federation: The data: `driftless.load(...)` or one of `Federation.from_...`.
+        model: A name of `driftless list models`, or a module whose current parameters are x^0; it is copied, never
+            changed.
+        rounds: Rounds in all, at least 1; counted from the beginning, also when `state` continues a run.
+        cohort: Who takes part in a round: a number of clients, a fraction of them, a schedule of
+            `driftless.data.cohorts`, a list with the client ids of each round, or a function (round, clients, rng) ->
+            ids.
+        local: What a client does in a round; None: `LocalTraining()`, 5 epochs of batches of 10 with lr 0.1, or what
+            the algorithm prescribes (FedSGD).
+        loss: A function (outputs, targets) -> mean over the batch; None: cross-entropy for labels, half the squared
+            error for numbers.
+        output: A function that takes the tensor of outputs out of what the model returns, such as `lambda o: o.logits`;
+            None: the model returns this tensor.
+        weighting: How uploads are weighted in their mean: "examples", "uniform", or None for the algorithm's own.
+        seed: Decides everything that is drawn, and the parameters of a model that is given by its name.
+        engine: "single" (one client after the other), "block" (a block of clients at once), "auto" (decided by the
+            model), or an `EngineSettings`. `result.engine` has what was decided.
+        dtype: torch.float32, torch.float64, or torch.bfloat16 for the forward and backward passes of training only.
+        evaluate_every: Rounds between two evaluations; the last round is always evaluated. 0: never.
+        on_round: A function that is called after each round with a `Record`. It gets copies; numbers that it adds to
+            `record.metrics` are kept in the history.
+        server: Scaling and warm-up of the server learning rate; None: it stays as the algorithm has it.
+        faults: Clients that drop out, come too late, are not available or attack; None: nothing goes wrong.
+        inference: Which model is evaluated: "cloud" (the server's), "aggregate" (the mean of the round's client
+            models), "clients" (the mean of the last models of all clients), or None for the algorithm's own choice.
+        state: `result.state` of an earlier part of the run, to continue it; None: from the beginning.
+        metrics: Names or functions (outputs, targets) -> number that each evaluation measures besides loss and
+            accuracy; short for the field of this name of `evaluation`.
+        evaluation: How the model is judged; None: `EvaluationSettings()`.
+        device: "auto" (an accelerator if there is one), "cpu", "cuda", "cuda:1", "mps" ...
+        aggregation: "mean", or a rule that a minority of attackers cannot move far, "median", "krum" ..., or an
+            `Aggregation`.
+        progress: True shows a progress bar in a terminal or a notebook; elsewhere nothing is shown.
+
+    Returns:
+        The history, the final vectors, the trained module, events, and the state to continue from.
+
+    Raises:
+        InputError: Before any work, when something does not fit.
+        Diverged: When training gives no finite update for several rounds in a row.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=20, partition="iid", seed=0)
+        >>> local = driftless.LocalTraining(lr=0.1, epochs=1)
+        >>> first = driftless.simulate("fedavg", federation, "logistic", rounds=2, cohort=5, local=local)
+        >>> first.history["round"]
+        [1, 2]
+
+        Continue the run for a third round:
+
+        >>> all_rounds = driftless.simulate(
+        ...     "fedavg", federation, "logistic", rounds=3, cohort=5, local=local, state=first.state
+        ... )
+        >>> all_rounds.history["round"]
+        [3]
     """
     check_choice("progress", progress, (True, False))
     if on_round is not None:

@@ -57,12 +57,25 @@ class Aggregated(NamedTuple):
 class Aggregation:
     """How the uploads of a round become one (docs/defences.md).
 
-    `rule`: "mean", "median", "trimmed-mean", "krum", "multi-krum", "geometric-median" or "norm-bound".
-    `trim`: how many of the largest, and of the smallest, values of each coordinate the trimmed mean leaves out.
-    `attackers`: against how many Krum and multi-Krum defend; None: as many as a cohort of n clients permits,
-    (n - 3) // 2. Both are a number of clients, or a fraction of those of the round, rounded up. `keep`: of how many
-    uploads multi-Krum takes the mean; None: n - attackers - 2. `bound`: the norm to which "norm-bound" scales uploads
-    down; None: the median of their norms in each round.
+    Attributes:
+        rule: "mean" (default), "median", "trimmed-mean", "krum", "multi-krum", "geometric-median" or "norm-bound".
+        trim: How many of the largest, and of the smallest, values of each coordinate the trimmed mean leaves out: a
+            number of clients, or a fraction of those of the round, rounded up, below 0.5. Default 0.1.
+        attackers: Against how many Krum and multi-Krum defend, as a number or a fraction like `trim`. Default None: as
+            many as a cohort of n clients permits, (n - 3) // 2.
+        keep: Of how many uploads multi-Krum takes the mean. Default None: n - attackers - 2.
+        bound: The norm to which "norm-bound" scales uploads down. Default None: the median of their norms in each
+            round.
+
+    Examples:
+        >>> import driftless
+        >>> rule = driftless.Aggregation("krum", attackers=0.3)
+        >>> print(rule)
+        krum (attackers=0.3)
+        >>> federation = driftless.load("digits", clients=20, seed=0)
+        >>> result = driftless.simulate("fedavg", federation, "logistic", rounds=1, cohort=10, aggregation=rule)
+        >>> rule.too_few(8)
+        'krum against 3 attackers needs at least 9 clients, not 8'
     """
 
     rule: str = "mean"

@@ -32,14 +32,33 @@ MODES = ("max", "min")
 class EvaluationSettings:
     """How the model is judged: `simulate(evaluation=EvaluationSettings(...))`, section `evaluate` of a configuration.
 
-    `metrics`: names (docs/metrics.md), functions (outputs, targets) -> number, or a dict that names them. `monitor`:
-    the metric or column that early stopping, targets, searches and tables judge by; default the test accuracy, for
-    regression the test loss. `mode`: "max" or "min", whether it is to be high or low; known for metrics given by name.
-    `finetune_steps`: local steps of each client before it is judged on its own test data, beside the model without
-    them; 0: none. `max_examples` of each data set are evaluated, the same in all rounds; None: all. `ignored_labels`:
-    labels that metrics and the accuracy leave out; metrics also leave out -100. `cohort`: in every round the model that
-    is sent out is evaluated on all training examples of the clients that train, before they do: `cohort_loss`,
-    `cohort_accuracy`.
+    Attributes:
+        metrics: What is measured besides loss and accuracy: names (`driftless list metrics`), functions (outputs,
+            targets) -> number, a list of both, or a dict that names them. Default None.
+        monitor: The metric or column that early stopping, targets, searches and tables judge by, such as "f1" or
+            "validation_f1". Default None: the test accuracy, for regression the test loss.
+        mode: "max" or "min", whether it is to be high or low. Default None: as is known of the metric.
+        finetune_steps: Local steps of each client before it is judged on its own test data, beside the model without
+            them. Default 0: none.
+        max_examples: How many examples of each data set are evaluated, the same in all rounds. Default None: all.
+        ignored_labels: A label, or a list, that metrics and accuracies on test data leave out; metrics also leave out
+            -100. Default None.
+        cohort: True evaluates, in every round, the model that is sent out on all training examples of the clients that
+            train, before they do: the columns `cohort_loss` and `cohort_accuracy`. Default False.
+
+    Examples:
+        >>> import driftless
+        >>> def confidence(outputs, targets):
+        ...     return outputs.softmax(1).max(1).values.mean()
+        >>> federation = driftless.load("digits", clients=10, seed=0)
+        >>> judged = driftless.EvaluationSettings(metrics=["mean-confidence"])
+        Traceback (most recent call last):
+        ...
+        driftless.errors.InputError: unknown metric 'mean-confidence'...
+        >>> judged = driftless.EvaluationSettings(metrics=confidence, max_examples=100)
+        >>> result = driftless.simulate("fedavg", federation, "logistic", rounds=1, cohort=5, evaluation=judged)
+        >>> 0.1 < result.history["test_confidence"][-1] < 1
+        True
     """
 
     metrics: Given = None
@@ -62,6 +81,7 @@ class EvaluationSettings:
 
     @property
     def ignored(self) -> tuple[int, ...]:
+        """The labels that are left out, as a tuple."""
         given = self.ignored_labels
         return () if given is None else tuple(given) if isinstance(given, Sequence) else (given,)
 

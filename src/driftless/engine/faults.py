@@ -20,24 +20,42 @@ LARGEST_SCALE = 1e30
 
 @dataclass(frozen=True)
 class Faults:
-    """By default nothing goes wrong. Everything is drawn from the run's seed (docs/faults.md).
+    """What goes wrong in a simulated federation; by default nothing does.
 
-    `dropout`: the probability that a selected client drops out of a round, or a list with one for each client.
-    `dropout_spread` = s gives each client a rate of its own, with the mean `dropout` = p and the variance s*p*(1-p).
+    Everything is drawn from the run's seed. See docs/faults.md.
 
-    `deadline`: a client that takes longer, in the units of `simulated_time`, comes too late. `over_selection` = f:
-    ceil(f * M) clients are selected where M are wanted, and the first M by simulated time are kept.
+    Attributes:
+        dropout: The probability p that a selected client drops out of a round, in [0, 1); or a list with one for each
+            client. Default 0.
+        dropout_spread: s in [0, 1): each client has a rate of its own, with the mean p and the variance s*p*(1-p).
+            Default 0: all have the same.
+        deadline: A client that takes longer, in the units of `simulated_time`, comes too late. Default None: no
+            deadline.
+        over_selection: f, at least 1: ceil(f * M) clients are selected where M are wanted, and the first M by simulated
+            time are kept. Default 1.
+        availability: Who can be selected: "always" (default) everyone; "client" each client with a probability of its
+            own; "diurnal": the probability rises and falls with the time of day.
+        availability_mean: The mean probability to be available, in (0, 1]. Default 0.5.
+        availability_spread: With "client", the spread of the clients' probabilities, as `dropout_spread`. Default 0.5.
+        availability_swing: With "diurnal", how far the probability m rises and falls, as a share of min(m, 1-m).
+            Default 0.8.
+        availability_day: With "diurnal", the rounds of a day. Default 24.
+        availability_zones: With "diurnal", the share of a day over which the beginnings of the clients' days are
+            spread. Default 1.
+        trace: A .csv or .jsonl file of clients that drop out or are not available, round by round. Default None.
+        attack: What attackers send: "none" (default), "nan", "scale" (their upload times `attack_scale`), "sign-flip"
+            (times -`attack_scale`), or "label-flip": they train on wrong labels.
+        attackers: The fraction of the clients that attack, the same ones in all rounds; needed with an attack. Default
+            None.
+        attack_scale: The factor of "scale" and "sign-flip". Default None: 10 for "scale", 1 for "sign-flip".
 
-    `availability`: who can be selected. "client": each client with a probability of its own, which has the mean
-    `availability_mean` and the spread `availability_spread`. "diurnal": the probability rises and falls around the mean
-    once in `availability_day` rounds, by `availability_swing` times as much as probabilities allow; the clients' days
-    begin at different times, spread over the share `availability_zones` of a day.
-
-    `trace`: a file of clients that drop out or are not available, round by round.
-
-    `attack`: what `attackers`, a fixed fraction of the clients, send: "nan", "scale" (their upload times
-    `attack_scale`, default 10), "sign-flip" (times -`attack_scale`, default -1), or "label-flip": they train on wrong
-    labels.
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=20, seed=0)
+        >>> faults = driftless.Faults(dropout=0.5, attack="sign-flip", attackers=0.1)
+        >>> result = driftless.simulate("fedavg", federation, "logistic", rounds=3, cohort=10, faults=faults)
+        >>> [took_part + lost for took_part, lost in zip(result.history["cohort"], result.history["lost_dropout"])]
+        [10, 10, 10]
     """
 
     dropout: float | Sequence[float] = 0.0

@@ -19,14 +19,29 @@ from driftless.errors import InputError, short_repr
 
 
 class Event(NamedTuple):
-    """Something that a user should see."""
+    """Something that a user should see: a client left out, a round lost, a decision of the engine.
+
+    Attributes:
+        round: The round in which it happened; 0: before the first.
+        what: What happened, in a few words.
+        clients: The clients to which it happened; may be empty.
+
+    Examples:
+        >>> import driftless
+        >>> driftless.Event(3, "dropped out of the round", (4, 7)).text()
+        'dropped out of the round (clients 4, 7)'
+    """
 
     round: int
     what: str
     clients: tuple[int, ...] = ()
 
     def text(self, most: int = 20) -> str:
-        """What happened, with the first few clients."""
+        """What happened, with the first few clients.
+
+        Args:
+            most: How many clients are named. Default 20.
+        """
         clients = ", ".join(map(str, self.clients[:most])) + (", ..." if len(self.clients) > most else "")
         return self.what + (f" (clients {clients})" if clients else "")
 
@@ -56,26 +71,41 @@ def in_all(what: str, events: Sequence[Event]) -> str:
 
 
 class Record(NamedTuple):
-    """One round, as `on_round` and callbacks get it."""
+    """One round, as `on_round` and callbacks get it.
+
+    Attributes:
+        round: The round, from 1.
+        x: The cloud vector after the round.
+        aggregate: The mean of the round's client models, as far as the server can know it.
+        server: The algorithm's server state after the round.
+        metrics: The round's row of the history. Numbers that a callback adds are kept in it.
+        cohort: The clients that took part.
+        events: Clients left out and rounds lost.
+        state: Everything that the next round needs.
+        module: Call it to make a new module with the parameters after the round: those that are evaluated.
+        client_metrics: By metric, the value of each test client, NaN for one without test data; empty in a round
+            without evaluation.
+
+    Examples:
+        >>> import driftless
+        >>> def on_round(record):
+        ...     record.metrics["largest_weight"] = record.x.abs().max()
+        >>> federation = driftless.load("digits", clients=10, seed=0)
+        >>> result = driftless.simulate("fedavg", federation, "logistic", rounds=2, cohort=3, on_round=on_round)
+        >>> len(result.history["largest_weight"])
+        2
+    """
 
     round: int
     x: Vector
-    """The cloud vector after the round."""
     aggregate: Vector
-    """The mean of the round's client models, as far as the server can know it."""
     server: Server
     metrics: dict[str, float]
-    """The round's row of the history. Numbers that a callback adds are kept in it."""
     cohort: tuple[int, ...]
-    """The clients that took part."""
     events: tuple[Event, ...]
-    """Clients left out and rounds lost."""
     state: State
-    """Everything that the next round needs."""
     module: Callable[[], nn.Module]
-    """Makes a new module with the parameters after the round: those that are evaluated."""
     client_metrics: Mapping[str, list[float]] = MappingProxyType({})
-    """By metric, the value of each test client, NaN for one without test data; empty in a round without evaluation."""
 
     def copy(self) -> Record:
         """With vectors of its own: who gets it may write into them."""
@@ -114,12 +144,35 @@ def with_own_values(
 
 
 class History:
-    """A table with a row a round: `history["test_accuracy"]` is a column, `history[-1]` the last row."""
+    """A table with a row a round: `history["test_accuracy"]` is a column, `history[-1]` the last row.
+
+    A column leaves out the rounds in which it was not measured. `print(history)` shows the whole table, and iteration
+    gives the rows.
+
+    Args:
+        rows: The rows so far, each a number by its name. Default: none.
+
+    Examples:
+        >>> from driftless import History
+        >>> history = History([{"round": 1, "test_loss": 2.0}, {"round": 2}, {"round": 3, "test_loss": 0.5}])
+        >>> history["test_loss"], history[-1], len(history)
+        ([2.0, 0.5], {'round': 3, 'test_loss': 0.5}, 3)
+        >>> print(history)
+        round  test_loss
+            1          2
+            2
+            3        0.5
+    """
 
     def __init__(self, rows: Iterable[Mapping[str, float]] = ()) -> None:
         self._rows = [dict(row) for row in rows]
 
     def append(self, row: Mapping[str, float]) -> None:
+        """Add a row.
+
+        Args:
+            row: Numbers by their names.
+        """
         self._rows.append(dict(row))
 
     def __len__(self) -> int:
@@ -141,10 +194,15 @@ class History:
 
     @property
     def columns(self) -> list[str]:
+        """The names of all columns, in the order of their first appearance."""
         return list(dict.fromkeys(name for row in self._rows for name in row))
 
     def last(self, name: str) -> float | None:
-        """The newest value of a column, None if there is none."""
+        """The newest value of a column, None if there is none.
+
+        Args:
+            name: The column, such as "test_accuracy".
+        """
         return next((row[name] for row in reversed(self._rows) if name in row), None)
 
     def __str__(self) -> str:

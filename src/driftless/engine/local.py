@@ -27,21 +27,36 @@ DEFAULT_EPOCHS = 5
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """What a client does in a round: `epochs` over its examples (default 5), or exactly `steps` minibatches.
+    """What a client does in a round: `epochs` over its examples, or exactly `steps` minibatches.
 
-    `batch_size=None` is the full local batch. `last_batch` decides what happens when the batch size does not divide the
-    client's examples: "short" takes the remainder as it is, "bootstrap" fills it by drawing again from the client's own
-    examples, "drop" leaves it out. The gradient of the loss is clipped to `clip_norm` before weight decay is added.
+    Attributes:
+        lr: The local learning rate: a positive number; a list with one for each round, of which the last one stays; or
+            a function of the round (1, 2, ...). Default 0.1.
+        epochs: Passes over the client's examples, at least 1. Default 5 if `steps` is not given; give one of both.
+        steps: An exact number of minibatches; like `lr` also a list or a function of the round. Default None: `epochs`
+            decide.
+        batch_size: Examples of a minibatch; None is the full local batch. Default 10.
+        last_batch: What happens when the batch size does not divide the client's examples: "short" (default) takes the
+            remainder as it is, "bootstrap" fills it by drawing again from the client's own examples, "drop" leaves it
+            out.
+        weight_decay: This times y is added to the gradient; at least 0. Default 0.
+        clip_norm: The norm to which the gradient of the loss is clipped, before weight decay is added. Default None: it
+            is not clipped.
+        lr_decay: Round t uses the learning rate lr * lr_decay^(t-1); in (0, 1]. Default 1.
+        momentum: That of torch.optim.SGD, on the algorithm's direction d: v <- momentum * v + d, y <- y - lr * v, where
+            v begins at 0 in each round; in [0, 1). Default 0.
+        augment: How the images of each minibatch are changed at random: "none" (default); "flip" mirrors an image
+            left-right with probability 1/2; "crop-flip" first pads it with 4 zeros on all sides and crops it at a
+            random place to its old size; "half-crop-flip" crops with probability 1/2 only. Full-batch gradients and
+            evaluations see the images as they are.
 
-    Round t uses the learning rate lr * lr_decay^(t-1). `lr` is a number; or a list with one for each round, of which
-    the last one stays for all later rounds; or a function of the round (1, 2, ...). So is `steps`, of whole numbers.
-
-    `momentum` is that of torch.optim.SGD, on the algorithm's direction d: v <- momentum * v + d, y <- y - lr * v, where
-    v begins at 0 in each round.
-
-    `augment` changes the images of each minibatch at random: "crop-flip" pads an image with 4 zeros on all sides, crops
-    it at a random place to its old size, and mirrors it left-right with probability 1/2; "half-crop-flip" also crops
-    with probability 1/2 only; "flip" only mirrors. Full-batch gradients and evaluations see the images as they are.
+    Examples:
+        >>> import driftless
+        >>> driftless.LocalTraining(lr=0.05).epochs
+        5
+        >>> local = driftless.LocalTraining(lr=[0.1, 0.05], steps=20, batch_size=32, lr_decay=0.5)
+        >>> [local.lr_at(t) for t in (1, 2, 3)]
+        [0.1, 0.025, 0.0125]
     """
 
     lr: LearningRate = field(default=0.1, hash=False)  # a list would be hashed anew for each client
@@ -77,10 +92,11 @@ class LocalTraining:
             raise unknown("local.augment", str(self.augment), augment.KINDS)
 
     def lr_at(self, t: int) -> float:
+        """The learning rate of round t, after decay."""
         return LR.at(self.lr, t) * self.lr_decay ** (t - 1)
 
     def steps_at(self, t: int) -> int | None:
-        """None: `epochs` decide."""
+        """The minibatches of round t; None: `epochs` decide."""
         return None if self.steps is None else STEPS.at(self.steps, t)
 
     def in_round(self, t: int) -> LocalTraining:

@@ -11,10 +11,24 @@ from driftless.errors import InputError, check_choice, check_whole
 
 @dataclass(frozen=True)
 class ServerSchedule:
-    """server_lr' = r(M / reference_cohort) * server_lr with r = none (1), sqrt or linear, for a cohort of M clients.
+    """How the server learning rate follows the size of the cohort and the round.
 
-    Over the first `warmup_rounds` = W rounds it rises: warmup_from = "zero": server_lr' * min(1, t/W);
-    "base": server_lr + (server_lr' - server_lr) * min(1, t/W).
+    For an algorithm that has a `server_lr`. For a cohort of M clients, server_lr' = r(M / reference_cohort) *
+    server_lr. By default it is constant.
+
+    Attributes:
+        lr_scaling: r: "none" (default, 1), "sqrt" or "linear".
+        reference_cohort: The cohort size that server_lr was tuned for, at least 1; needed with "sqrt" and "linear".
+            Default None.
+        warmup_rounds: W, the first rounds, over which it rises. Default 0: no warm-up.
+        warmup_from: From where it rises: "zero" (default), server_lr' * min(1, t/W); or "base", server_lr + (server_lr'
+            - server_lr) * min(1, t/W).
+
+    Examples:
+        >>> import driftless
+        >>> schedule = driftless.ServerSchedule(lr_scaling="sqrt", reference_cohort=10, warmup_rounds=4)
+        >>> [schedule.server_lr(1.0, t, cohort=40) for t in (1, 2, 4, 5)]
+        [0.5, 1.0, 2.0, 2.0]
     """
 
     lr_scaling: str = "none"
@@ -35,9 +49,17 @@ class ServerSchedule:
 
     @property
     def is_constant(self) -> bool:
+        """Whether the server learning rate stays as the algorithm has it."""
         return self.lr_scaling == "none" and self.warmup_rounds == 0
 
     def server_lr(self, base: float, t: int, cohort: int) -> float:
+        """The server learning rate of a round.
+
+        Args:
+            base: The algorithm's own `server_lr`.
+            t: The round, from 1.
+            cohort: The clients of the round.
+        """
         scaled = base * self._ratio(cohort)
         if self.warmup_rounds == 0:
             return scaled

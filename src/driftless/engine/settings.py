@@ -51,12 +51,29 @@ WORTH_PROCESSES = 0.02
 class EngineSettings:
     """How the rounds are computed: `simulate(engine=EngineSettings(...))`, section `engine` of a configuration.
 
-    `kind`: "block" takes each local step for all clients of a block, "single" one client after the other; "auto"
-    decides by the model. `block_size`: clients of a block. `threads` of each process. `workers`: processes; "auto"
-    takes one per core if a round has enough work. `memory`: gigabytes that a block may take. `replay=False` runs every
-    step of a block as written, instead of replaying recorded operations. `store`: client state in "memory" or on
-    "disk"; "auto" takes the disk for what does not fit into half of the free memory. `store_dtype="bfloat16"` stores
-    the vectors of clients in half the space: the bits of the run are then others.
+    What is left open is decided by rules before the first round (docs/speed.md); `result.engine` has what was decided.
+
+    Attributes:
+        kind: "block" takes each local step for all clients of a block at once, "single" one client after the other;
+            "auto" (default) decides by the model.
+        block_size: Clients of a block, at least 1. Default None: by rule.
+        threads: Threads of each process, 1 to 1024; more than one only with one process. Default 1.
+        workers: Processes, 1 to 128; "auto" (default) takes one per core if a round has enough work. Does not change
+            the bits.
+        memory: Gigabytes that a block may take. Default 1.
+        replay: False runs every step of a block as written, instead of replaying recorded operations. Default True.
+        store: Where client state is kept: "memory", "disk", or "auto" (default): on disk if it does not fit into half
+            of the free memory.
+        store_dtype: "bfloat16" stores the vectors of clients in that type: less space, and other bits. Default None:
+            the type of the run.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=10, seed=0)
+        >>> engine = driftless.EngineSettings(kind="block", block_size=2, workers=1)
+        >>> result = driftless.simulate("fedavg", federation, "logistic", rounds=1, cohort=4, engine=engine)
+        >>> result.engine["block_size"]
+        2
     """
 
     kind: str = "auto"
