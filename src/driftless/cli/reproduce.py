@@ -145,9 +145,10 @@ def show_left(wanted: Wanted, scale: Scale, output: Path, jobs: int | None, as_j
 def publish_into(docs: Path | None, done: Reproduced) -> None:
     if docs is None:
         return
-    from driftless.papers import PAPERS, VERDICTS_FILE
+    from driftless.papers import GUIDE, GUIDE_VERDICTS_FILE, PAPERS, VERDICTS_FILE
     from driftless.reproduce import pages, verdicts
 
     pages.publish(done, docs)
     pages.write_index(PAPERS.values(), docs)
     verdicts.refresh_summary(PAPERS.values(), docs, VERDICTS_FILE)
+    verdicts.refresh_summary([GUIDE], docs, GUIDE_VERDICTS_FILE)

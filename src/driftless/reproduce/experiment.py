@@ -126,6 +126,8 @@ class Experiment:
     untestable: str = ""
     smoke_options: Mapping[str, Any] = field(default_factory=dict)
     """Of the study, at smoke scale."""
+    ours: bool = False
+    """A study of our own: there are no published numbers, and the paper scale is the small one."""
 
     def setup(self, scale: Scale) -> Setup | None:
         if scale == "smoke":
@@ -141,6 +143,11 @@ class Paper:
     experiments: tuple[Experiment, ...]
     notes: tuple[str, ...] = ()
     """What a reader must know: misprints, stand-ins, grids."""
+
+    @property
+    def ours(self) -> bool:
+        """A collection of our own studies."""
+        return all(one.ours for one in self.experiments)
 
 
 KEPT_PARTITIONS = ("iid", "dirichlet", "prior-dirichlet")
@@ -180,5 +187,5 @@ def smoke_cohort(cohort: Any) -> Any:
     """A cohort of the same kind, of a handful of clients."""
     if isinstance(cohort, str):
         kind = cohort.partition(":")[0]
-        return {"cyclic": "cyclic:5", "doubling": "doubling:2,1,8"}[kind]
+        return {"cyclic": "cyclic:5", "doubling": "doubling:2,1,8", "poisson": "poisson:0.5"}[kind]
     return min(cohort, 4) if isinstance(cohort, int) else cohort

@@ -42,6 +42,11 @@ HOW_JUDGED = (
     "were like those seen."
 )
 
+HOW_OURS_ARE_JUDGED = HOW_JUDGED.replace(
+    "*Paper* is the claim's comparison with the paper's numbers, *ours* the same with ours: the mean",
+    "*Ours* is the mean",
+)
+
 INDEX = (
     "Every experiment of the papers, with a verdict for each claim by a rule that was committed before the run. "
     "Identities, bounds and proofs are checked where they are exact, and costs are counted: these are certain. "
@@ -94,7 +99,7 @@ def page(paper: Paper, docs: Path) -> str:
     verdicts = summarise([paper], docs)
     lines = [f"# {paper.title}", "", paper.citation, ""]
     lines += [f"- **{TITLES[kind]}**: {text}" for kind in KINDS if (text := tally_text(paper, verdicts, kind))]
-    lines += ["", HOW_JUDGED, ""]
+    lines += ["", HOW_OURS_ARE_JUDGED if paper.ours else HOW_JUDGED, ""]
     lines += [f"- {note}" for note in paper.notes] + [""] * bool(paper.notes)
     lines += ["| experiment | place | state |", "|---|---|---|"]
     for one in paper.experiments:
@@ -118,8 +123,9 @@ def section(paper: Paper, experiment: Experiment, stored: Record | None, docs: P
         lines += [f"**What we believe now:** {text}", ""]
     lines += claims_lines(experiment, stored)
     if stored and stored["cells"] and experiment.measure:
-        lines += [f"{experiment.measure.title.capitalize()}: mean and standard deviation over the seeds, the paper's "
-                  "number in brackets.", "", *markdown(number_table(experiment, stored)), ""]  # fmt: skip
+        papers = "" if experiment.ours else ", the paper's number in brackets"
+        lines += [f"{experiment.measure.title.capitalize()}: mean and standard deviation over the seeds{papers}.", "",
+                  *markdown(number_table(experiment, stored)), ""]  # fmt: skip
     figure = Path("figures") / f"{paper.name}-{experiment.name}.png"
     if (docs / figure).exists():
         seeds = f": means over {plural(stored['seeds'], 'seed')}" if stored and stored["runs"] else ""
@@ -142,10 +148,12 @@ def made_from(stored: Record, paper: Paper, experiment: Experiment) -> str:
 def claims_lines(experiment: Experiment, stored: Record | None) -> list[str]:
     """One line for each claim, and the rules below."""
     found = {one["name"]: one for one in stored["claims"]} if stored else {}
-    lines = ["| | claim | paper | ours | verdict | strength |", "|---|---|---|---|---|---|"]
+    columns = ["claim", *([] if experiment.ours else ["paper"]), "ours", "verdict", "strength"]
+    lines = [f"| | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
     for place, claim in enumerate(experiment.claims, start=1):
         one = found.get(claim.name)
-        row = [one["paper"], one["ours"], verdict_text(one), one["strength"]] if one else ["", "", NOT_RUN, ""]
+        row = [one["ours"], verdict_text(one), one["strength"]] if one else ["", NOT_RUN, ""]
+        row = row if experiment.ours else [one["paper"] if one else "", *row]
         lines.append(f"| {place} | {' | '.join(text.replace('|', chr(92) + '|') for text in (claim.text, *row))} |")
     lines.append("")
     for place, claim in enumerate(experiment.claims, start=1):
@@ -294,7 +302,7 @@ def numbers_table(done: Reproduced) -> Table | None:
     if not stored["cells"] or done.experiment.measure is None:
         return None
     head, *body = number_table(done.experiment, stored)
-    title = f"{done.experiment.measure.title}; the paper's number in brackets"
+    title = done.experiment.measure.title + ("" if done.experiment.ours else "; the paper's number in brackets")
     table = Table(*head, box=None, padding=(0, 1), title=title, title_justify="left")
     for row in body:
         table.add_row(*(text.replace("[", r"\[") for text in row))

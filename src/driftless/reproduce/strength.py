@@ -72,6 +72,8 @@ def strength(experiment: Experiment, claim: Claim, scale: Scale) -> str:
     setup = experiment.setup(scale)
     if setup is None:
         return "not tested"
+    if experiment.ours:
+        return "small study"
     if not setup.cells:
         return "numerical study"
     if setup.cells == experiment.paper.cells:
