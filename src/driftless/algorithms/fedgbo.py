@@ -1,15 +1,4 @@
-"""FedGBO: clients use the server's optimiser statistics, fixed for the round; the server recovers from the averaged
-models the gradient that moved them and tracks its statistics with it.
-
-Mills, Hu, Min, Jin, Zheng, Wang. Accelerating Federated Learning with a Global Biased Optimiser. IEEE Transactions on
-Computers 2022, arXiv:2108.09134: Algorithm 1 and Table 1 (rules U, T, I: optimizers.py).
-
-    d = U(g)
-    x' = x_bar;  G = I((x - x')/(lr*K_bar));  (m, v) <- T(m, v, G)
-
-Vectors: 2 down (3 with Adam), 1 up, none kept by the client.
-Deviations: x_1 in the paper's SGDm inverse is read as x_t; the square that Table 1's tracking lacks is put back.
-"""
+"""FedGBO. Mills et al., IEEE Transactions on Computers 2022, arXiv:2108.09134."""
 
 from __future__ import annotations
 
@@ -22,7 +11,47 @@ from driftless.algorithms.states import Biased
 
 @dataclass(frozen=True)
 class FedGBO(Algorithm):
-    """A global optimiser, biased by fixed statistics, on the clients."""
+    """Clients use the server's optimiser statistics, which the server tracks from their averaged models.
+
+    All clients are moved by the same statistics, m and v, fixed for the round, so they drift less. As these are fixed,
+    the server can recover from the averaged models the gradient that moved them: G is exactly the mean of all local
+    gradients. So clients upload no statistics.
+
+    Paper: Mills, Hu, Min, Jin, Zheng, Wang. Accelerating Federated Learning with a Global Biased Optimiser. IEEE
+    Transactions on Computers 2022, arXiv:2108.09134: Algorithm 1 and Table 1 (rules U, T, I).
+
+    Equations:
+        start: v = 1
+        local step (optimizer=rmsprop): d = g/(sqrt(v) + eps)
+        local step (optimizer=sgdm): d = beta*m + (1 - beta)*g
+        local step (optimizer=adam): d = (beta*m + (1 - beta)*g)/(sqrt(v) + eps)
+        server: x_bar = mean(y)
+        server: d_bar = (x - x_bar)/(lr*K_bar)
+        server (optimizer=rmsprop): G = d_bar*(sqrt(v) + eps)
+        server (optimizer=sgdm): G = (d_bar - beta*m)/(1 - beta)
+        server (optimizer=adam): G = (d_bar*(sqrt(v) + eps) - beta*m)/(1 - beta)
+        server (optimizer=rmsprop): v <- beta*v + (1 - beta)*G**2
+        server (optimizer=sgdm): m <- beta*m + (1 - beta)*G
+        server (optimizer=adam): m <- beta*m + (1 - beta)*G
+        server (optimizer=adam): v <- beta2*v + (1 - beta2)*G**2
+        server: x <- x_bar
+
+    Hyper-parameters:
+        optimizer: the rule of the local steps; "rmsprop", "sgdm" or "adam". In the FedGBO paper their best local
+            learning rates differ by orders of magnitude: search anew for each.
+        beta: the weight of the old statistics: of m, for RMSProp of v; from 0 to below 1. The FedGBO paper searched
+            0.3, 0.6, 0.9, 0.99, 0.999 and 0.9999 and chose, with sgdm, 0.9 or 0.99 on CIFAR-100, 0.99 on Sent140, 0.6
+            on FEMNIST and 0.9 on Shakespeare. The statistics average over about 1/(1 - beta) tracked gradients: too
+            large, they are out of date; too small, they are noisy.
+        beta2: the weight of the old v, for Adam only; from 0 to below 1. The FedGBO paper fixed 0.99.
+        eps: is added to sqrt(v) and limits the step where v is small, for RMSProp and Adam; greater than 0. The FedGBO
+            paper found a value as large as 0.001 necessary for stable convergence.
+
+    Vectors: 2 down, 1 up, none kept by the client. 3 down with Adam.
+
+    Deviations: x_1 in the paper's SGDm inverse is read as x_t; the square that Table 1's tracking lacks is put back,
+    without which v would become negative. v starts at 1, as in the authors' public code.
+    """
 
     optimizer: str = "sgdm"
     beta: float = 0.9

@@ -1,16 +1,4 @@
-"""GHBM in the form that its authors analyse: the momentum averages the gradients of the last tau rounds.
-
-Zaccone, Masone, Ciccone. Communication-Efficient Heterogeneous Federated Learning with Generalized Heavy-Ball Momentum.
-2024, arXiv:2311.18578: Algorithm 3.
-
-    d = (1-beta)*m + beta*g
-    m <- (1-beta)*m + beta/tau * (sum of the last tau rounds' mean gradients)
-    x <- x - lr*K_bar*m
-
-Symbols: theta^{t} -> x, theta_i -> y, J -> K.
-Vectors: GHBM-theory 2 down, 2 up, none kept by the client.
-Deviations: none. beta weighs the new gradient; it is one minus the main text's. Rounds before the first count as 0.
-"""
+"""GHBM as its authors analyse it. Zaccone et al., 2024, arXiv:2311.18578."""
 
 from __future__ import annotations
 
@@ -38,7 +26,34 @@ class Upload(NamedTuple):
 
 @dataclass(frozen=True)
 class GHBMTheory(Algorithm):
-    """The form that the GHBM paper analyses."""
+    """GHBM in the form that its authors analyse: the momentum averages the gradients of the last tau rounds.
+
+    G[s] is the mean over all local gradients of round s. Its average over tau rounds, in which with cyclic
+    participation all clients take part, is a mean over all of them. Rounds before the first count as 0, and the sum is
+    always divided by tau.
+
+    Paper: Zaccone, Masone, Ciccone. Communication-Efficient Heterogeneous Federated Learning with Generalized
+    Heavy-Ball Momentum. 2024, arXiv:2311.18578: Algorithm 3. Symbols of the paper: theta^{t-1} is x, theta_i is y, J is
+    K.
+
+    Equations:
+        local step: d = (1 - beta)*m + beta*g
+        server: G[t] = mean(sum_k(g))/K_bar
+        server: m <- (1 - beta)*m + beta/tau*sum_s(G[s], t - tau + 1, t)
+        server: x <- x - lr*K_bar*m
+
+    Hyper-parameters:
+        beta: the weight of the new gradients, one minus the beta of the paper's main text; 0 to 1. Start at 0.1, which
+            is 0.9 there. With 0 nothing ever moves, as m starts at 0. beta also scales the gradient's step, lr*beta:
+            with a smaller beta try a larger lr.
+        tau: over how many rounds the gradients are averaged; a whole number, 1 or more. Start at N/M, the inverse of
+            the share of clients in a round; the theory takes this value. Too large, the gradients are out of date. The
+            server keeps tau - 1 gradients.
+
+    Vectors: 2 down, 2 up, none kept by the client.
+
+    Deviations: none. beta weighs the new gradient; it is one minus the main text's. Rounds before the first count as 0.
+    """
 
     beta: float = 0.1
     tau: int = 10

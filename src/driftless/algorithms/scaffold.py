@@ -1,23 +1,4 @@
-"""SCAFFOLD: control variates estimate how a client's gradient differs from everybody's.
-
-Karimireddy, Kale, Mohri, Reddi, Stich, Suresh. SCAFFOLD: Stochastic Controlled Averaging for Federated Learning.
-ICML 2020, arXiv:1910.06378: Algorithm 1, Options I and II; unbalanced data: Appendix B of the AdaBest paper
-(arXiv:2204.13170).
-
-    d    = g - c_i + c
-    c_i' = full-batch gradient at x                      (option 1)
-    c_i' = c_i - c + (x - y)/(K*lr)                      (option 2)
-    x <- x + server_lr*mean(delta);  c <- c + M/N * mean(c_i' - c_i)
-
-size_adaptive: c/n_i for c on the clients, and c <- c + M/N * mean(n_i*(c_i' - c_i)). This is SCAFFOLD with a mean c of
-weights w_i = n_i/r, r the mean number of examples, of which clients take c/w_i: r cancels, and c is r times larger. It
-is the lines above when all n_i are equal.
-
-Symbols: eta_l -> lr, eta_g -> server_lr, S -> cohort.
-Vectors: Scaffold 2 down, 2 up, 1 kept by the client.
-Deviations: none without size_adaptive. FedDyn's public code, which Appendix B cites for the weights, has c, not c/w_i,
-in option 2, so that its c_i' is not the mean local gradient.
-"""
+"""SCAFFOLD. Karimireddy et al., ICML 2020, arXiv:1910.06378."""
 
 from __future__ import annotations
 
@@ -40,7 +21,44 @@ class Server(NamedTuple):
 
 @dataclass(frozen=True)
 class Scaffold(Algorithm):
-    """Control variates on clients and server."""
+    """Control variates correct each local step by how the client's gradient differs from the mean of all clients.
+
+    c_i estimates the gradient of client i, c the mean of all N of them, so g - c_i + c points where all clients
+    together would go. size_adaptive weighs the clients in c by their examples: w_i = n_i/r, r the mean number, and
+    clients take c/w_i; r cancels, and c is r times larger. It is the plain form when all n_i are equal.
+
+    Paper: Karimireddy, Kale, Mohri, Reddi, Stich, Suresh. SCAFFOLD: Stochastic Controlled Averaging for Federated
+    Learning. ICML 2020, arXiv:1910.06378: Algorithm 1, Options I and II; unbalanced data: Appendix B of the AdaBest
+    paper (arXiv:2204.13170). Symbols of the paper: eta_l is lr, eta_g is server_lr, S is the cohort.
+
+    Equations:
+        local step (size_adaptive=False): d = g - c_i + c
+        local step (size_adaptive=True): d = g - c_i + c/n_i
+        client (option=1): c_i_new = grad(f_i, x)
+        client (option=2, size_adaptive=False): c_i_new = c_i - c + (x - y)/(K*lr)
+        client (option=2, size_adaptive=True): c_i_new = c_i - c/n_i + (x - y)/(K*lr)
+        client (size_adaptive=False): delta_c = c_i_new - c_i
+        client (size_adaptive=True): delta_c = n_i*(c_i_new - c_i)
+        client: c_i <- c_i_new
+        server: x <- x + server_lr*mean(delta)
+        server: c <- c + M/N*mean(delta_c)
+
+    Hyper-parameters:
+        server_lr: how far the server moves towards the mean of the client models; greater than 0. The GHBM paper tried
+            1, 0.5 and 0.1 and chose 1. Too large, the loss swings or grows from round to round; too small, it falls
+            slowly.
+        option: how a client renews c_i; 1 or 2. 1 takes the full-batch gradient at x, grad(f_i, x), which costs a pass
+            over the client's data; 2 takes the mean of its local gradients, which costs nothing. The GHBM paper found 1
+            usually worse, at almost twice the time.
+        size_adaptive: whether the control variates are weighed by the clients' examples; True or False. With True, and
+            clients of different sizes, the goal is the minimum of the mean over all examples, with False that of the
+            mean over clients.
+
+    Vectors: 2 down, 2 up, 1 kept by the client.
+
+    Deviations: none without size_adaptive. FedDyn's public code, which Appendix B cites for the weights, has c, not
+    c/w_i, in option 2, so that its c_i_new is not the mean local gradient.
+    """
 
     server_lr: float = 1.0
     option: int = 2

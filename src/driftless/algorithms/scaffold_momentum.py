@@ -1,13 +1,4 @@
-"""SCAFFOLD-M: SCAFFOLD's corrected gradient under client-level momentum.
-
-Cheng, Huang, Wu, Yuan. Momentum Benefits Non-IID Federated Learning Simply and Provably. ICLR 2024, arXiv:2306.16504.
-
-    d    = beta*(g - c_i + c) + (1-beta)*v                  (beta weighs the NEW gradient)
-    c_i' = mean of the client's local minibatch gradients
-    v <- (x - x_bar)/(lr*K_bar);  x <- x - server_lr*lr*K_bar*v;  c <- c + M/N*mean(c_i' - c_i)
-
-Vectors: 3 down, 2 up, 1 kept by the client.  Deviations: none.
-"""
+"""SCAFFOLD-M. Cheng et al., ICLR 2024, arXiv:2306.16504."""
 
 from __future__ import annotations
 
@@ -31,7 +22,36 @@ class Server(NamedTuple):
 
 @dataclass(frozen=True)
 class ScaffoldMomentum(Algorithm):
-    """Control variates and client-level momentum."""
+    """SCAFFOLD-M: SCAFFOLD's corrected gradient under client-level momentum.
+
+    Every local step mixes SCAFFOLD's direction, g - c_i + c, with v, the mean local step of the last round. c_i
+    estimates the gradient of client i, c the mean of all N of them; c_i is the mean of the client's minibatch gradients
+    when it last took part.
+
+    Paper: Cheng, Huang, Wu, Yuan. Momentum Benefits Non-IID Federated Learning Simply and Provably. ICLR 2024,
+    arXiv:2306.16504.
+
+    Equations:
+        local step: d = beta*(g - c_i + c) + (1 - beta)*v
+        client: c_i_new = sum_k(g)/K
+        client: delta_c = c_i_new - c_i
+        client: c_i <- c_i_new
+        server: x_bar = mean(y)
+        server: v <- (x - x_bar)/(lr*K_bar)
+        server: x <- x - server_lr*lr*K_bar*v
+        server: c <- c + M/N*mean(delta_c)
+
+    Hyper-parameters:
+        beta: the weight of the NEW corrected gradient; 0 to 1. 1 is SCAFFOLD; with 0 nothing ever moves, as v starts at
+            0. Start at 0.1, which gives the gradient the weight of FedCM's best alpha in the GHBM paper. beta also
+            scales the gradient's step, lr*beta: with a smaller beta try a larger lr.
+        server_lr: how far the server moves towards the mean of the client models; greater than 0. Start at 1. Too
+            large, the loss swings or grows from round to round; too small, it falls slowly.
+
+    Vectors: 3 down, 2 up, 1 kept by the client.
+
+    Deviations: none.
+    """
 
     beta: float = 0.1
     server_lr: float = 1.0

@@ -1,17 +1,4 @@
-"""SCAFFOLD/m: SCAFFOLD whose server rebuilds its control variate from the aggregate, so that clients upload only y.
-
-Varno, Saghayi, Rafiee Sevyeri, Gupta, Matwin, Havaei. AdaBest: Minimizing Client Drift in Federated Learning via
-Adaptive Bias Estimation. ECCV 2022, arXiv:2204.13170: Algorithm 1.
-
-    d    = g - c_i + h
-    c_i' = c_i - h + (x - y)/(K*lr)
-    h <- (N-M)/N*h + M/(K_bar*lr*N)*(x - x_bar);  x <- x_bar
-
-Symbols: theta^{t-1} -> x, theta_i^t -> y, theta-bar^t -> x_bar, h_i -> c_i.
-Vectors: ScaffoldSlim 2 down, 1 up, 1 kept by the client.
-Deviations: the paper prints the factor (N-1)/N, exact only for M = 1, and repeats the server line as the client line;
-retention="exact" gives SCAFFOLD's own trajectory, "paper" the printed factor.
-"""
+"""SCAFFOLD/m, of the AdaBest paper. Varno et al., ECCV 2022, arXiv:2204.13170."""
 
 from __future__ import annotations
 
@@ -34,7 +21,33 @@ class Server(NamedTuple):
 
 @dataclass(frozen=True)
 class ScaffoldSlim(Algorithm):
-    """SCAFFOLD/m: the server rebuilds its control variate from the aggregate."""
+    """SCAFFOLD/m: SCAFFOLD whose server rebuilds its control variate from the aggregate, so that clients upload only y.
+
+    The change of the mean control variate is known from the mean of the client models: (x - x_bar)/(K*lr) is the mean
+    corrected gradient. So one of SCAFFOLD's two uploaded vectors is not needed. h is SCAFFOLD's c.
+
+    Paper: Varno, Saghayi, Rafiee Sevyeri, Gupta, Matwin, Havaei. AdaBest: Minimizing Client Drift in Federated Learning
+    via Adaptive Bias Estimation. ECCV 2022, arXiv:2204.13170: Algorithm 1. Symbols of the paper: theta^{t-1} is x,
+    theta_i^t is y, theta-bar^t is x_bar, h_i is c_i.
+
+    Equations:
+        local step: d = g - c_i + h
+        client: c_i <- c_i - h + (x - y)/(K*lr)
+        server: x_bar = mean(y)
+        server (retention=exact): h <- (N - M)/N*h + M/(K_bar*lr*N)*(x - x_bar)
+        server (retention=paper): h <- (N - 1)/N*h + M/(K_bar*lr*N)*(x - x_bar)
+        server: x <- x_bar
+
+    Hyper-parameters:
+        retention: which part of h is kept; "exact" or "paper". "exact" gives SCAFFOLD's own trajectory when all clients
+            take as many steps; "paper" is the printed factor, which is exact only for cohorts of one client and
+            otherwise keeps too much.
+
+    Vectors: 2 down, 1 up, 1 kept by the client.
+
+    Deviations: the paper prints the factor (N - 1)/N, exact only for M = 1, and repeats the server line as the client
+    line; retention="exact" gives SCAFFOLD's own trajectory, "paper" the printed factor.
+    """
 
     retention: str = "exact"
 
