@@ -1,4 +1,4 @@
-"""The one list of algorithms that every law runs over, and the small problems they run on.
+"""The one list of algorithms that every law runs over.
 
 A new algorithm gets all laws by its line in ALGORITHMS; a variant that takes another path through the code gets them
 by its line in VARIANTS.
@@ -6,24 +6,9 @@ by its line in VARIANTS.
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
-from torch import nn
-
-from driftless import (
-    ALGORITHMS,
-    AdaptiveClipping,
-    Algorithm,
-    EngineSettings,
-    Federation,
-    LocalTraining,
-    Record,
-    Result,
-    simulate,
-)
+from driftless import ALGORITHMS, AdaptiveClipping, Algorithm
 from driftless.algorithms import (
     GHBM,
     MFL,
@@ -42,6 +27,22 @@ from driftless.algorithms import (
     ScaffoldSlim,
     ServerGHBM,
 )
+from driftless.testing import problems
+from driftless.testing.problems import COHORTS, Setting, Trace, classification, linear, local_training, regression
+
+__all__ = [
+    "COHORTS",
+    "ENTRIES",
+    "KINDS",
+    "NAMES",
+    "Setting",
+    "classification",
+    "linear",
+    "local_training",
+    "play",
+    "regression",
+    "trace",
+]
 
 OPTIMIZED = {
     "fedgbo": FedGBO,
@@ -104,109 +105,11 @@ KINDS = [
 ]
 """One of each structure, for laws that are about the engine: it sees nothing else of an algorithm."""
 
-SIZES = [3, 7, 4, 9, 5, 6, 2]
-"""Examples of each client; 9 is more than twice 4, and 2 is less than a batch."""
-ROUNDS = 4
-COHORTS = [[0, 1, 3], [2, 4, 5], [1, 3, 4], [0, 3, 5]]
-"""Client 6 never takes part, client 3 three times, client 0 returns after two rounds."""
-
-
-@functools.cache
-def regression() -> Federation:
-    """Linear regression whose clients disagree, unbalanced."""
-    generator = torch.Generator().manual_seed(1)
-    clients = []
-    for i, n in enumerate(SIZES):
-        inputs = torch.randn(n, 3, generator=generator, dtype=torch.float64)
-        weights = torch.randn(3, generator=generator, dtype=torch.float64)
-        clients.append((inputs, inputs @ weights + 0.1 * i))
-    return Federation.from_clients(clients)
-
-
-@functools.cache
-def classification() -> Federation:
-    """Three classes, the labels skewed from client to client, unbalanced."""
-    generator = torch.Generator().manual_seed(2)
-    clients = []
-    for i, n in enumerate(SIZES):
-        labels = (torch.randint(0, 2, (n,), generator=generator) + i) % 3
-        inputs = torch.randn(n, 4, generator=generator, dtype=torch.float64)
-        inputs[:, 0] += labels
-        clients.append((inputs, labels))
-    return Federation.from_clients(clients, classes=3)
-
-
-@functools.cache
-def linear() -> nn.Module:
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        return nn.Sequential(nn.Linear(3, 1), nn.Flatten(0)).double()
-
-
-@functools.cache
-def network() -> nn.Module:
-    """A hidden layer, with dropout before and after it."""
-    with torch.random.fork_rng():
-        torch.manual_seed(4)
-        return nn.Sequential(nn.Dropout(0.2), nn.Linear(4, 5), nn.Tanh(), nn.Dropout(0.3), nn.Linear(5, 3)).double()
-
-
-PROBLEMS = {"regression": (regression, linear), "classification": (classification, network)}
-
-
-def local_training(algorithm: Algorithm, **wanted: Any) -> LocalTraining:
-    """The wanted local training, except where the algorithm is defined for one kind only."""
-    required: dict[str, Any] = dict(algorithm.local_must_be)
-    if "steps" in required:
-        wanted.pop("epochs", None)
-    return LocalTraining(**{**wanted, **required})
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How the laws run an algorithm; hashable, so that a run that several laws look at is made once."""
-
-    problem: str = "regression"
-    training: tuple[tuple[str, object], ...] = (("lr", 0.1), ("epochs", 1), ("batch_size", 3))
-    engine: str = "block"
-    block_size: int | None = None
-    cohort: int | None = None
-    """None: COHORTS."""
-    rounds: int = ROUNDS
-    seed: int = 0
-    dtype: torch.dtype = torch.float64
-    weighting: str | None = None
-    """"other": the one that is not the algorithm's own."""
-
-
-class Trace(NamedTuple):
-    records: tuple[Record, ...]
-    result: Result
-
 
 def play(name: str, setting: Setting, **overrides: Any) -> Trace:
-    """Run an entry, keeping the record of every round."""
-    algorithm = ENTRIES[name]
-    make_federation, make_module = PROBLEMS[setting.problem]
-    federation, module = make_federation(), make_module()
-    weighting = setting.weighting
-    if weighting == "other":
-        weighting = "uniform" if algorithm.weighting == "examples" else "examples"
-    options: dict[str, Any] = {
-        "rounds": setting.rounds,
-        "cohort": setting.cohort or COHORTS,
-        "local": local_training(algorithm, **dict(setting.training)),
-        "engine": EngineSettings(setting.engine, setting.block_size),
-        "seed": setting.seed,
-        "dtype": setting.dtype,
-        "weighting": weighting,
-        "evaluate_every": 0,
-    }
-    records: list[Record] = []
-    result = simulate(algorithm, federation, module, **{**options, **overrides}, on_round=records.append)
-    return Trace(tuple(records), result)
+    return problems.play(ENTRIES[name], setting, **overrides)
 
 
-@functools.cache
 def trace(name: str, setting: Setting) -> Trace:
-    return play(name, setting)
+    """The same, made once."""
+    return problems.trace(ENTRIES[name], setting)

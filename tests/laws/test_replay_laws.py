@@ -15,7 +15,8 @@ from driftless import Algorithm, EngineSettings, Federation, LocalTraining, Reco
 from driftless.algorithms import FedAvg
 from driftless.engine.local import LocalStep
 from driftless.errors import InputError
-from laws.entries import ENTRIES, NAMES, local_training
+from driftless.testing.problems import local_training
+from laws.entries import ENTRIES, NAMES
 from laws.trees import assert_close, assert_same_bits
 
 SIZES = [3, 11, 19, 24, 35]

@@ -13,97 +13,67 @@ import torch
 
 from driftless import AdaptiveClipping, Record, Result
 from driftless.engine.clients import ClientStore
-from laws.entries import COHORTS, ENTRIES, KINDS, NAMES, ROUNDS, SIZES, Setting, Trace, play, trace
-from laws.trees import assert_close, assert_same_bits, structure, tensors
+from driftless.testing import LAWS
+from driftless.testing.problems import COHORTS, IN_BLOCKS, ROUNDS, SIZES, UNEQUAL, Setting, Trace
+from driftless.testing.run_laws import RUN_LAWS, TOLERANCE, engines_disagree, states_of
+from driftless.testing.trees import structure
+from laws.entries import ENTRIES, KINDS, NAMES, play, trace
+from laws.trees import assert_close, assert_same_bits, tensors
 
 # The laws of one algorithm follow each other, in the same process: the runs that they share are made once.
 every_algorithm = pytest.mark.parametrize("name", NAMES, scope="module")
 every_kind = pytest.mark.parametrize("name", KINDS, scope="module")
 
-UNEQUAL = Setting()
-"""Epochs over unequal sizes: unequal step counts, short last batches, clients smaller than a batch."""
-ONE_BY_ONE = replace(UNEQUAL, engine="single", block_size=None)
-EQUAL = replace(UNEQUAL, training=(("lr", 0.1), ("steps", 2), ("batch_size", 2)), rounds=3)
-BOOTSTRAP = replace(
-    UNEQUAL, training=(("lr", 0.1), ("epochs", 1), ("batch_size", 4), ("last_batch", "bootstrap")), rounds=2
-)
-FULL = replace(UNEQUAL, training=(("lr", 0.1), ("steps", 2), ("batch_size", None), ("lr_decay", 0.7)), rounds=2)
-NETWORK = Setting(
-    problem="classification",
-    training=(
-        ("lr", 0.2), ("epochs", 1), ("batch_size", 3), ("weight_decay", 0.1), ("clip_norm", 0.5), ("lr_decay", 0.8),
-    ),
-    weighting="other",
-    block_size=2,
-    rounds=2,
-)  # fmt: skip
-"""A network with dropout, weight decay, clipped gradients, a decaying learning rate and the other weighting."""
-
-TOLERANCE = 1e-10
-
-
-def assert_engines_agree(name: str, setting: Setting) -> None:
-    single = trace(name, replace(setting, engine="single", block_size=None))
-    block = trace(name, setting)
-    assert single.result.engine["kind"] == "single"
-    assert block.result.engine["kind"] == "block"
-    assert len(single.records) == len(block.records) == setting.rounds
-    for one, other in zip(single.records, block.records, strict=True):
-        assert_close(one.x, other.x, TOLERANCE)
-        assert_close(one.aggregate, other.aggregate, TOLERANCE)
-        assert_close(one.server, other.server, TOLERANCE)
-        measured = {name: value for name, value in one.metrics.items() if not name.endswith("seconds")}
-        assert measured == pytest.approx({name: other.metrics[name] for name in measured}, rel=1e-9, abs=TOLERANCE)
-        assert one.metrics.keys() == other.metrics.keys()
-        assert one.metrics["skipped"] == 0
-    clients = single.result.state.clients.clients
-    assert sorted(block.result.state.clients.clients) == sorted(clients)
-    assert_close(rows(name, single.result, clients), rows(name, block.result, clients), TOLERANCE)
+ONE_BY_ONE = UNEQUAL.one_by_one
+OF_KINDS = [find.__name__ for find in RUN_LAWS if find.__name__ not in ("moving_model", "engines_agree")]
+"""The other two are asserted for every algorithm, the second one setting by setting."""
 
 
 def rows(name: str, result: Result, clients: list[int]) -> object:
-    """The states of these clients, stacked."""
-    return result.state.clients.get(clients, ENTRIES[name].init_client(result.x))
-
-
-@every_algorithm
-def test_block_equals_single_for_unequal_step_counts(name: str):
-    assert_engines_agree(name, UNEQUAL)
-
-
-@every_kind
-def test_block_equals_single_with_blocks_smaller_than_the_cohort(name: str):
-    assert_engines_agree(name, replace(UNEQUAL, block_size=2))
-
-
-@every_kind
-def test_block_equals_single_for_equal_step_counts(name: str):
-    assert_engines_agree(name, EQUAL)
-
-
-@every_kind
-def test_block_equals_single_with_bootstrapped_batches(name: str):
-    assert_engines_agree(name, BOOTSTRAP)
-
-
-@every_kind
-def test_block_equals_single_with_full_local_batches_of_unequal_size(name: str):
-    assert_engines_agree(name, FULL)
-
-
-@every_kind
-def test_block_equals_single_for_a_network_with_dropout_weight_decay_and_clipping(name: str):
-    assert_engines_agree(name, NETWORK)
+    return states_of(ENTRIES[name], result, clients)
 
 
 @every_algorithm
 def test_every_round_of_the_laws_moves_the_model_and_stays_finite(name: str):
-    """A run that stood still or blew up would make the other laws empty."""
-    for setting in (UNEQUAL, NETWORK) if name in KINDS else (UNEQUAL,):
-        records = trace(name, setting).records
-        models = [record.x for record in records]
-        assert all(torch.isfinite(x).all() and x.norm() < 100 for x in models)
-        assert all((a - b).norm() > 1e-3 for a, b in itertools.pairwise(models))
+    LAWS["moving_model"](ENTRIES[name])
+
+
+@every_kind
+@pytest.mark.parametrize("law", OF_KINDS)
+def test_runs_of_an_algorithm_obey_the_law(name: str, law: str):
+    LAWS[law](ENTRIES[name])
+
+
+def assert_engines_agree(name: str, case: str) -> None:
+    """The law, and what only the engine can get wrong: rows of the history, clients left out."""
+    assert list(engines_disagree(ENTRIES[name], case)) == []
+    single, block = trace(name, IN_BLOCKS[case].one_by_one), trace(name, IN_BLOCKS[case])
+    assert single.result.engine["kind"] == "single"
+    assert block.result.engine["kind"] == "block"
+    assert len(single.records) == len(block.records) == IN_BLOCKS[case].rounds
+    for one, other in zip(single.records, block.records, strict=True):
+        measured = {name: value for name, value in one.metrics.items() if not name.endswith("seconds")}
+        assert measured == pytest.approx({name: other.metrics[name] for name in measured}, rel=1e-9, abs=TOLERANCE)
+        assert one.metrics.keys() == other.metrics.keys()
+        assert one.metrics["skipped"] == 0
+
+
+@every_algorithm
+def test_block_equals_single_for_unequal_step_counts(name: str):
+    assert_engines_agree(name, "unequal step counts")
+
+
+@every_kind
+@pytest.mark.parametrize("case", [case for case in IN_BLOCKS if case != "unequal step counts"])
+def test_block_equals_single(name: str, case: str):
+    assert_engines_agree(name, case)
+
+
+@every_algorithm
+def test_every_round_moves_the_model_also_in_blocks(name: str):
+    models = [record.x for record in trace(name, UNEQUAL).records]
+    assert all(torch.isfinite(x).all() and x.norm() < 100 for x in models)
+    assert all((a - b).norm() > 1e-3 for a, b in itertools.pairwise(models))
 
 
 @every_kind
@@ -157,13 +127,6 @@ def test_the_order_in_which_a_schedule_names_the_clients_is_irrelevant(name: str
 def assert_same_run(one: Trace, other: Trace, rounds: int) -> None:
     for a, b in zip(one.records[:rounds], other.records[:rounds], strict=True):
         assert_same_bits((a.x, a.aggregate, a.server), (b.x, b.aggregate, b.server))
-
-
-@every_kind
-@pytest.mark.parametrize("engine", ["single", "block"])
-def test_the_same_seed_gives_the_same_bits(name: str, engine: str):
-    setting = NETWORK if engine == "block" else replace(NETWORK, engine=engine, block_size=None)
-    assert_same_run(play(name, replace(setting, rounds=1)), trace(name, setting), rounds=1)
 
 
 @every_kind

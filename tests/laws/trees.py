@@ -1,44 +1,26 @@
-"""Nested tuples of tensors, looked at without the engine's own help."""
+"""Assertions about nested tuples of tensors."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from driftless.testing.trees import difference, named_values, structure
 
-def tensors(tree: Any, name: str = "") -> dict[str, Tensor]:
+__all__ = ["assert_close", "assert_same_bits", "structure", "tensors"]
+
+
+def tensors(tree: Any) -> dict[str, Tensor]:
     """Every tensor by its path; anything that is neither a tensor nor a tuple is a failure."""
-    if isinstance(tree, Tensor):
-        return {name: tree}
-    assert isinstance(tree, tuple), f"{name or 'the state'} is {tree!r}: neither a tensor nor a tuple of tensors"
-    names = getattr(tree, "_fields", None) or range(len(tree))
-    return {
-        path: leaf
-        for field, part in zip(names, tree, strict=True)
-        for path, leaf in tensors(part, f"{name}.{field}" if name else str(field)).items()
-    }
-
-
-def structure(tree: Any) -> Any:
-    """Types of the tuples, shapes and dtypes of the tensors: what a checkpoint depends on."""
-    if isinstance(tree, Tensor):
-        return tuple(tree.shape), tree.dtype
-    assert isinstance(tree, tuple), f"{tree!r} is neither a tensor nor a tuple"
-    return type(tree), tuple(structure(part) for part in tree)
+    values = named_values(tree)
+    assert all(isinstance(value, Tensor) for value in values.values()), values
+    return values
 
 
 def assert_same_bits(one: Any, other: Any) -> None:
-    assert structure(one) == structure(other)
-    for path, leaf in tensors(one).items():
-        twin = tensors(other)[path]
-        assert torch.equal(leaf, twin), f"{path} differs by {(leaf - twin).abs().max()}"
+    assert difference(one, other) is None
 
 
 def assert_close(one: Any, other: Any, tolerance: float) -> None:
-    assert structure(one) == structure(other)
-    for path, leaf in tensors(one).items():
-        torch.testing.assert_close(
-            leaf, tensors(other)[path], rtol=tolerance, atol=tolerance, msg=lambda text, path=path: f"{path}: {text}"
-        )
+    assert difference(one, other, tolerance) is None

@@ -1,0 +1,147 @@
+"""`check_algorithm`: all laws in one call; `check_equal`: two algorithms have the same trajectories."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from driftless.algorithm import Algorithm
+from driftless.errors import InputError, check_choice, doing, unknown
+from driftless.simulate import as_algorithm
+from driftless.testing.method_laws import METHOD_LAWS
+from driftless.testing.run_laws import RUN_LAWS, TOLERANCE, first_difference
+
+MOST = 5
+"""Sentences that are shown of one law."""
+
+
+class LawBroken(AssertionError):
+    """An algorithm breaks laws; `broken` has, by the name of each, the sentences that say where and what to do."""
+
+    def __init__(self, algorithm: Algorithm, broken: Mapping[str, list[str]], unchecked: Mapping[str, str]) -> None:
+        self.broken = dict(broken)
+        self.unchecked = dict(unchecked)
+        """Laws that could not be checked, and why."""
+        lines = [f"{type(algorithm).__name__} breaks {counted(len(broken), 'law')}."]
+        for name, sentences in broken.items():
+            lines += ["", f"{name}: {LAWS[name].statement}", *(f"  - {sentence}" for sentence in sentences[:MOST])]
+            if len(sentences) > MOST:
+                lines.append(f"  - ... and {len(sentences) - MOST} more")
+        if unchecked:
+            lines += ["", f"Not checked, because of the above: {', '.join(unchecked)}"]
+            lines += [f"  - {why}" for why in dict.fromkeys(unchecked.values())]
+        super().__init__("\n".join(lines))
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law that every algorithm obeys. Called with an algorithm, it raises LawBroken if that one does not."""
+
+    sentences_about: Callable[[Algorithm], Iterator[str]]
+    """Sentences about what breaks it."""
+
+    @property
+    def name(self) -> str:
+        return self.sentences_about.__name__
+
+    @property
+    def statement(self) -> str:
+        """What must hold."""
+        return " ".join((inspect.getdoc(self.sentences_about) or "").split())
+
+    def __call__(self, algorithm: Algorithm) -> None:
+        broken, error = self.look(algorithm)
+        if broken:
+            raise LawBroken(algorithm, {self.name: broken}, {}) from error
+        if error:
+            raise error
+
+    def look(self, algorithm: Algorithm) -> tuple[list[str], Exception | None]:
+        """What breaks the law, each sentence once; and the error of the algorithm's own code that ended the look."""
+        found: dict[str, None] = {}
+        try:
+            # An algorithm that draws from torch's global generator must not change the caller's.
+            with torch.random.fork_rng(()), doing(f"checking the law {self.name}"):
+                for sentence in self.sentences_about(algorithm):
+                    found[sentence] = None
+        except Exception as error:
+            return list(found), error
+        return list(found), None
+
+
+LAWS: dict[str, Law] = {find.__name__: Law(find) for find in (*METHOD_LAWS, *RUN_LAWS)}
+"""By name, in the order in which they are checked."""
+
+
+def check_algorithm(algorithm: Algorithm | type[Algorithm], *, without: Iterable[str] = ()) -> None:
+    """Raise LawBroken, which lists every law that the algorithm breaks, if it breaks any.
+
+    `algorithm`: an instance, or a class whose hyper-parameters all have defaults. `without`: names of laws that it is
+    not meant to obey. An error in the algorithm's own code is raised as it is.
+    """
+    algorithm = as_instance(algorithm)
+    left_out = {without} if isinstance(without, str) else set(without)
+    for name in sorted(left_out - LAWS.keys()):
+        raise unknown("law", name, LAWS)
+    broken: dict[str, list[str]] = {}
+    errors: dict[str, Exception] = {}
+    for name, law in LAWS.items():
+        if name in left_out:
+            continue
+        found, error = law.look(algorithm)
+        if found:
+            broken[name] = found
+        elif error and not broken:
+            raise error
+        elif error:
+            errors[name] = error
+    if broken:
+        raise LawBroken(algorithm, broken, {name: first_line(error) for name, error in errors.items()}) from next(
+            iter(errors.values()), None
+        )
+
+
+def check_equal(
+    one: Algorithm | str, other: Algorithm | str, *, weighting: str | None = None, tolerance: float = TOLERANCE
+) -> None:
+    """Raise AssertionError unless both have the same models in every round, on the problems of the laws.
+
+    Each averages its clients as it does by default; `weighting`: both by "examples" or both "uniform".
+    """
+    check_choice("weighting", weighting, (None, "examples", "uniform"))
+    one, other = as_algorithm(one), as_algorithm(other)
+    off = first_difference(one, other, weighting, tolerance)
+    if off:
+        hint = ""
+        if weighting is None and one.weighting != other.weighting:
+            hint = f" They average by {one.weighting!r} and {other.weighting!r}: give weighting= to compare the rest."
+        raise AssertionError(f"{one} and {other} are not equal: {off}.{hint}")
+
+
+def as_instance(algorithm: object) -> Algorithm:
+    if isinstance(algorithm, Algorithm):
+        return algorithm
+    if isinstance(algorithm, type) and issubclass(algorithm, Algorithm):
+        try:
+            return algorithm()
+        except TypeError as error:
+            raise InputError(
+                f"{algorithm.__name__} cannot be made without arguments ({error}); give an instance with its "
+                "hyper-parameters, or write all abstract methods."
+            ) from error
+    raise InputError(
+        f"algorithm must be an instance or a subclass of driftless.Algorithm, got {algorithm!r}; "
+        "give one such as driftless.algorithms.FedAvg()."
+    )
+
+
+def first_line(error: Exception) -> str:
+    text = str(error).splitlines()
+    return f"{type(error).__name__}: {text[0] if text else ''}"
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
