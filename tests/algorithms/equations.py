@@ -158,7 +158,7 @@ def execute_all(equations: Iterable[Equation], where: str, env: dict[str, Any]) 
 
 
 class Client(NamedTuple):
-    """A client of a round: its number, n_i, and a quadratic loss whose gradient has another offset in each local step."""
+    """A client of a round: its number, n_i, and a quadratic loss, of which each minibatch has another offset."""
 
     i: int
     examples: int
@@ -194,9 +194,8 @@ def play(equations: list[Equation], hyper: dict[str, Any], facts: Facts, weighti
     clients = {i: dict.fromkeys(kept_by["client"] | {"t_last"}, number(0)) for i in range(facts.clients)}
     xs = []
     for t, cohort in enumerate(facts.rounds, start=1):
-        env = {**server, "t": t, "M": len(cohort)} | {
-            "cohort": [known(client, clients[client.i], server["x"]) for client in cohort]
-        }
+        env = {**server, "t": t, "M": len(cohort)}
+        env["cohort"] = [known(client, clients[client.i], server["x"]) for client in cohort]
         env["K_bar"] = sum(len(client.offsets) for client in cohort) / len(cohort)
         sizes = [client.examples if weighting == "examples" else 1 for client in cohort]
         env["weights"] = [size / sum(sizes) for size in sizes]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import inspect
 import itertools
 import re
 import sys
@@ -258,7 +257,3 @@ def differs(algorithm: Algorithm, equations: list[Equation], xs: list[torch.Tens
         return distance(played_by_equations(algorithm, equations), xs) > 1e-6
     except KeyError:  # a value that another equation needs
         return True
-
-
-def test_the_docstring_of_a_class_is_what_help_shows():
-    assert (inspect.getdoc(driftless.algorithms.AdaBest) or "").startswith("Bias estimates that forget")

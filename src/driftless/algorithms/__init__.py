@@ -1,4 +1,11 @@
-"""Every algorithm by the name that the command line and the configuration use."""
+"""Every algorithm by the name that the command line and the configuration use.
+
+The docstring of a class has its idea, paper, equations, hyper-parameters, vectors and deviations. Equations stand in
+the order in which a round computes them: `<-` changes what is kept until the next round, `=` names a value of this one,
+and every local step ends with y <- y - lr*d. mean is over the clients of the round, sum_k over a client's local steps,
+sum_s over rounds; x[s] is x after round s, x[l] the layer l of x; grad(f_i, x) is the gradient of all examples of
+client i. What is kept starts at 0 unless a line says otherwise. docs/algorithms.md explains the other symbols.
+"""
 
 from __future__ import annotations
 
