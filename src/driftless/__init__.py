@@ -1,6 +1,25 @@
-"""driftless: every federated optimisation algorithm of five papers under one interface, in one exact simulator."""
+"""driftless: federated optimisation, every algorithm under one interface, in a simulator that is exactly reproducible.
+
+Begin with five names: `load` (or `Federation.from_clients` and its like) for the data, `LocalTraining` for what a
+client does, `simulate` for a run in memory, `compare` for algorithms side by side on disk, and `Algorithm` for one of
+your own.
+
+Examples:
+    >>> import driftless
+    >>> federation = driftless.load("digits", clients=20, partition="dirichlet", alpha=0.3, seed=0)
+    >>> local = driftless.LocalTraining(lr=0.1, epochs=2, batch_size=10)
+    >>> result = driftless.simulate("adabest", federation, "mlp", rounds=3, cohort=5, local=local)
+    >>> result.history.columns[:3]
+    ['round', 'lr', 'cohort']
+    >>> module = result.module()  # a torch.nn.Module with the trained parameters
+
+`help(driftless.simulate)`, and that of every other name, describes all arguments. `sorted(driftless.ALGORITHMS)` are
+the names of the algorithms; `driftless list` on the command line lists these, data sets, models, partitions and
+metrics. The guides are in docs/.
+"""
 
 from driftless import starting as starting  # before torch is imported: it shows that a command has begun
+from driftless import testing as testing
 from driftless.algorithm import Algorithm, Delta, Facts, Model, Plan, Round, Step
 from driftless.algorithms import ALGORITHMS, AdaptiveClipping
 from driftless.data import Examples, load

@@ -66,8 +66,36 @@ def run(
 ) -> StoredRun:
     """`simulate` on disk: a run directory that can be resumed after a kill, compared and reported.
 
-    `model` may also be a class or a function that makes one, from the run's seed. The further arguments are those of
-    `simulate`, and of a run's configuration `checkpoint_every`, `target`, `stop_at_target` and `patience`.
+    Called again with the same `output` it continues what was interrupted, to the same bits, or returns what is there.
+    Other settings, data, models or code are an error that names the difference; nothing is overwritten.
+
+    Args:
+        algorithm: A name of `driftless list algorithms`, or an instance.
+        federation: The data.
+        model: A name of `driftless list models`; a module, whose parameters are x^0; or a class or function that makes
+            one, called with the run's seed set. A parameter called `federation` gets the federation.
+        output: The folder of the run.
+        on_round: A function that is called after each round with a `Record`; a text that it returns is ignored.
+        callbacks: Objects of `driftless.runs.callbacks.Callback`, such as trackers.
+        progress: True shows a progress bar in a terminal or a notebook.
+        **arguments: The other arguments of `simulate`, of which `rounds` and `cohort` are needed, but for `state`;
+            `output` of `simulate` is called `model_output` here. Also `checkpoint_every` (rounds, default 10), `target`
+            (a value of what the run is judged by), `stop_at_target` (True ends the run there) and `patience`
+            (evaluations without a better value after which the run ends). `evaluate_every=None`: as often as is cheap.
+
+    Returns:
+        The run, as `load_run` reads it.
+
+    Raises:
+        InputError: When something does not fit, or the folder holds another run.
+        Diverged: When training gives no finite update for several rounds in a row.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=10, seed=0)
+        >>> run = driftless.run("scaffold", federation, "logistic", output="runs/mine", rounds=2, cohort=4)
+        >>> run.result["status"], len(run.history)
+        ('finished', 2)
     """
     folder = as_folder(output)
     check_choice("progress", progress, (True, False))
@@ -85,7 +113,24 @@ def run(
 
 
 def load_run(directory: Place) -> StoredRun:
-    """A run directory: `history`, `config`, `events`, `result`, `state`, and `module()` for what was trained."""
+    """Read a run directory that `driftless.run`, `compare`, `tune` or the command line has written.
+
+    Args:
+        directory: The folder of one run.
+
+    Returns:
+        The run: `history`, `config`, `events`, `result`, `state`, and `module()` for what was trained.
+
+    Raises:
+        InputError: When the folder is no run.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=10, seed=0)
+        >>> run = driftless.run("fedavg", federation, "logistic", output="runs/mine", rounds=1, cohort=4)
+        >>> driftless.load_run("runs/mine").history["round"]
+        [1]
+    """
     folder = as_folder(directory)
     if not is_run(folder):
         raise InputError(f"'{folder}' is not a run directory; give one that `driftless.run` or `driftless run` made.")
@@ -93,7 +138,23 @@ def load_run(directory: Place) -> StoredRun:
 
 
 def report(runs: Sequence[Place], file: Place, *, target: float | None = None) -> Path:
-    """One page about the runs at or below these folders; returns its path."""
+    """Write one self-contained HTML page about runs.
+
+    Args:
+        runs: Folders of runs, or folders that hold some at any depth; one folder may be given as it is.
+        file: The page to write.
+        target: The value to which rounds and bytes are counted; None: that of the runs, or the final quality of FedAvg.
+
+    Returns:
+        The path of the page.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=10, seed=0)
+        >>> run = driftless.run("fedavg", federation, "logistic", output="runs/mine", rounds=1, cohort=4)
+        >>> driftless.report(["runs/mine"], "page.html").exists()
+        True
+    """
     from driftless.report.html import write_report  # plotting libraries are slow to import
 
     if isinstance(runs, str | PathLike):
@@ -108,12 +169,27 @@ def as_folder(place: object) -> Path:
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """The runs of a comparison, and what they come to; prints as a table."""
+    """The runs of a comparison, and what they come to; prints as a table.
+
+    Attributes:
+        folder: Where the runs are.
+        runs: All runs, one for each algorithm, cell of a sweep and seed.
+        rows: For each algorithm, in each cell of a sweep: means and deviations over seeds, costs. The best first.
+        summary: What the table and the report are made of.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=10, seed=0)
+        >>> table = driftless.compare(
+        ...     ["fedavg"], federation, "logistic", output="runs/one", seeds=2, jobs=1, rounds=1, cohort=4
+        ... )
+        >>> table.rows[0]["algorithm"], table.rows[0]["seeds"], len(table.runs)
+        ('fedavg', 2, 2)
+    """
 
     folder: Path
     runs: list[StoredRun]
     rows: list[dict[str, Any]]
-    """For each algorithm, in each cell of a sweep: means and deviations over seeds, costs. The best first."""
     summary: Summary = field(repr=False)
 
     def __str__(self) -> str:
@@ -138,11 +214,39 @@ def compare(
     progress: bool = False,
     **arguments: Unpack[Arguments],
 ) -> ComparisonResult:
-    """Algorithms by the names of their curves, each with the same seeds: `seed`, `seed` + 1, ...
+    """Run several algorithms with the same seeds, `seed`, `seed` + 1, ..., and compare them.
 
-    `settings`: by name, settings that differ: {"scaffold": {"local.lr": 0.05}}. `sweep`: values of settings over
-    which all is repeated: {"local.epochs": [1, 5]}. `jobs`: runs at the same time, default one a core. The further
-    arguments are those of `run`. A class or function as `model` makes one for each seed; a module begins all of them.
+    Called again with the same `output` it continues, or returns what is there, as `run` does.
+
+    Args:
+        algorithms: Names of algorithms; or a dict of algorithms, by name or as instances, under the names of their
+            curves.
+        federation: The data.
+        model: As of `run`. A class or function makes one for each seed; a module begins all of them.
+        output: The folder of the comparison.
+        seeds: The number of seeds. Default 3.
+        sweep: Values of settings over which all is repeated: {"local.epochs": [1, 5]}.
+        settings: By name, settings that differ: {"scaffold": {"local.lr": 0.05}}.
+        jobs: Runs at the same time; None: one a core.
+        progress: True shows a progress bar in a terminal or a notebook.
+        **arguments: The further arguments of `run`; `rounds` and `cohort` are needed.
+
+    Returns:
+        The runs, and a row for each algorithm; prints as a table.
+
+    Raises:
+        InputError: When something does not fit, or the folder holds another comparison.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=10, seed=0)
+        >>> weak, strong = driftless.algorithms.FedProx(mu=0.01), driftless.algorithms.FedProx(mu=1.0)
+        >>> table = driftless.compare(
+        ...     {"weak": weak, "strong": strong}, federation, "logistic",
+        ...     output="runs/both", seeds=1, jobs=1, rounds=1, cohort=4,
+        ... )
+        >>> sorted(row["curve"] for row in table.rows)
+        ['strong', 'weak']
     """
     refuse_ranks("compare")
     folder, target = as_folder(output), arguments.get("target")
@@ -175,19 +279,36 @@ def config_of(made: Described, own: Mapping[str, Any]) -> Resolved:
 
 @dataclass(frozen=True)
 class Best:
-    """What a search has found."""
+    """What a search has found; prints as a sentence.
+
+    Attributes:
+        settings: The best settings by their full keys, such as {"local.lr": 0.1, "algorithm.mu": 0.02}.
+        value: The value of the objective, on the held-out clients.
+        measure: What the objective is, such as "validation_accuracy".
+        algorithm: The algorithm with the best settings.
+        local: The local training with the best settings.
+        trials: All trials as dicts, the best first.
+        folder: Where the trials are.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=10, validation=2, seed=0)
+        >>> best = driftless.tune(
+        ...     "fedavg", federation, "logistic",
+        ...     output="runs/one", space={"lr": [0.1]}, trials=1, jobs=1, rounds=1, cohort=4,
+        ... )
+        >>> print(best)
+        validation_accuracy ... with local.lr=0.1 (best of 1 trials, in runs/one)
+        >>> best.local.lr
+        0.1
+    """
 
     settings: dict[str, Any]
-    """By their full keys, such as {"local.lr": 0.1, "algorithm.mu": 0.02}."""
     value: float
-    """Of the objective, on the held-out clients."""
     measure: str
-    """What the objective is, such as "validation_accuracy"."""
     algorithm: Algorithm
-    """With the best settings."""
     local: LocalTraining
     trials: list[dict[str, Any]]
-    """The best first."""
     folder: Path
 
     def __str__(self) -> str:
@@ -212,10 +333,42 @@ def tune(
     progress: bool = False,
     **arguments: Unpack[Arguments],
 ) -> Best:
-    """Search for the best settings, judged on held-out clients: those of the federation, or a fifth of all.
+    """Search for the best settings of an algorithm, judged on held-out clients. Needs `pip install driftless[tune]`.
 
-    `space`: for each setting, by its short or full name, a list of values, a range (low, high) or (low, high, "log").
-    Default: the learning rate and what the algorithm has to tune.
+    The held-out clients are those of the federation, or a fifth of all. Called again with the same `output` it
+    continues.
+
+    Args:
+        algorithm: A name of `driftless list algorithms`, or an instance.
+        federation: The data.
+        model: As of `run`.
+        output: The folder of the search.
+        space: For each setting, by its short or full name, a list of values, a range (low, high) or (low, high, "log").
+            None: the learning rate and what the algorithm has to tune.
+        trials: Trials in all, those of earlier calls included. None: 30, of a grid every point.
+        seeds: Runs of each trial. Default 1.
+        sampler: "tpe" (default), "random" or "grid".
+        pruner: "median" (default) stops a trial that is worse than the median of the others; "none".
+        last: Evaluations at the end of a run whose mean is the objective. Default 5.
+        jobs: Runs at the same time; None: one a core.
+        progress: True shows a progress bar in a terminal or a notebook.
+        **arguments: The further arguments of `run`; `rounds` and `cohort` are needed.
+
+    Returns:
+        The best settings, and all trials.
+
+    Raises:
+        InputError: When something does not fit, the folder holds another search, or no trial ended well.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=10, validation=2, seed=0)
+        >>> best = driftless.tune(
+        ...     "fedprox", federation, "logistic", output="runs/search",
+        ...     space={"mu": (0.001, 1.0, "log"), "lr": [0.1, 0.3]}, trials=2, jobs=1, rounds=1, cohort=4,
+        ... )
+        >>> sorted(best.settings), len(best.trials)
+        (['algorithm.mu', 'local.lr'], 2)
     """
     refuse_ranks("tune")
     folder = as_folder(output)

@@ -24,41 +24,69 @@ STEPS, BATCH_SIZE = 10, 32
 
 
 class Amounts(NamedTuple):
-    """Numbers of vectors of the model's size, or of bytes; per client and round."""
+    """Numbers of vectors of the model's size, or of bytes; per client and round.
+
+    Attributes:
+        down: Sent to a client.
+        up: Sent by a client.
+        client: Kept by a client between its rounds.
+        server: Kept by the server, the model included.
+
+    Examples:
+        >>> from driftless.algorithms import Scaffold
+        >>> from driftless.cost import vectors
+        >>> vectors(Scaffold()).client
+        1
+    """
 
     down: int
     up: int
     client: int
-    """Kept by a client between its rounds."""
     server: int
-    """Kept by the server, the model included."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a round costs, for a client of K = `steps`, B = `batch_size` and n = `examples`."""
+    """What a round of one algorithm costs.
+
+    Attributes:
+        algorithm: Its name.
+        parameters: P, the numbers in a vector.
+        steps: K, local steps.
+        batch_size: B, examples of a minibatch.
+        examples: n, examples of a client.
+        vectors: Vectors of P numbers that are sent and kept.
+        bytes: The same in bytes, numbers that are no vectors included.
+        gradients: Minibatch gradients a local step: 2 where the algorithm also wants the gradient at x.
+        gradient_flops: FLOPs of one minibatch gradient, forward and backward; None when only the number of parameters
+            is known.
+        full_gradient_flops: FLOPs of the gradient of all n examples, once a round; 0 where the algorithm does not ask
+            for it.
+        step: Vector FLOPs of one local step: the direction and y <- y - lr * d.
+        round: Vector FLOPs of a client once a round: the upload, and putting the full gradient together.
+        server: Vector FLOPs of the server once a round: update and broadcast. The mean over the cohort is not in it.
+
+    Examples:
+        >>> from driftless.algorithms import FedAvg
+        >>> from driftless.cost import measure
+        >>> cost = measure(FedAvg(), 1000, steps=5)
+        >>> cost.step["multiply"], cost.vector_flops
+        (1000, 11000)
+    """
 
     algorithm: str
     parameters: int
-    """P."""
     steps: int
     batch_size: int
     examples: int
     vectors: Amounts
     bytes: Amounts
-    """Numbers that are no vectors included."""
     gradients: int
-    """Minibatch gradients a local step: 2 where the algorithm also wants the gradient at x."""
     gradient_flops: int | None
-    """Of one minibatch gradient, forward and backward; None when only the number of parameters is known."""
     full_gradient_flops: int | None
-    """Of the gradient of all n examples, once a round; 0 where the algorithm does not ask for it."""
     step: Operations
-    """Vector FLOPs of one local step: the direction and y <- y - lr * d."""
     round: Operations
-    """Vector FLOPs of a client once a round: the upload, and putting the full gradient together."""
     server: Operations
-    """Vector FLOPs of the server once a round: update and broadcast. The mean over the cohort is not in it."""
 
     @property
     def model_flops(self) -> int | None:
@@ -74,6 +102,7 @@ class Cost:
 
     @property
     def client_flops(self) -> int | None:
+        """Of gradients and vector operations together; None when only the number of parameters is known."""
         return None if self.model_flops is None else self.model_flops + self.vector_flops
 
 
@@ -89,11 +118,32 @@ def measure(
     dtype: torch.dtype = torch.float32,
     name: str | None = None,
 ) -> Cost:
-    """The cost of `algorithm` for a model, or for a number of parameters.
+    """The cost of one algorithm for a model, or for a number of parameters.
 
-    `example`: inputs and targets of at least one example; without it, the FLOPs of the model are not known. A client
-    has `examples` of them, by default as many as its steps use. What the algorithm prescribes (FedSGD: one step on all
-    examples) overrides `steps` and `batch_size`.
+    What the algorithm prescribes (FedSGD: one step on all examples) overrides `steps` and `batch_size`.
+
+    Args:
+        algorithm: An instance.
+        model: A module, or the number of its parameters.
+        example: Inputs and targets of at least one example; None: the FLOPs of the model are not known.
+        steps: K, local steps. Default 10.
+        batch_size: B, examples of a minibatch. Default 32.
+        examples: n, examples of a client; None: as many as its steps use.
+        loss: A function (outputs, targets) -> mean; None: as `simulate` chooses it.
+        dtype: The type of all numbers. Default torch.float32.
+        name: The name in tables; None: that of the class.
+
+    Returns:
+        Vectors, bytes and FLOPs, per client and round.
+
+    Examples:
+        >>> import torch
+        >>> from driftless.algorithms import FedAvg
+        >>> from driftless.cost import measure
+        >>> module, example = torch.nn.Linear(20, 3), (torch.zeros(1, 20), torch.zeros(1, dtype=torch.long))
+        >>> cost = measure(FedAvg(), module, example, batch_size=32)
+        >>> cost.parameters, cost.bytes.up, cost.gradient_flops
+        (63, 252, 7680)
     """
     steps, batch_size, examples = workload(algorithm, steps, batch_size, examples)
     if isinstance(model, int):
@@ -142,7 +192,20 @@ def count_stages(rehearsal: Rehearsal) -> tuple[Operations, Operations, Operatio
 
 
 def vectors(algorithm: Algorithm) -> Amounts:
-    """Vectors of the model's size that are sent and kept."""
+    """How many vectors of the model's size an algorithm sends and keeps.
+
+    Args:
+        algorithm: An instance.
+
+    Returns:
+        The numbers, per client and round.
+
+    Examples:
+        >>> from driftless.algorithms import Scaffold
+        >>> from driftless.cost import vectors
+        >>> vectors(Scaffold())
+        Amounts(down=2, up=2, client=1, server=2)
+    """
     size = 10007  # no other tensor of a state has this size
     return vectors_of(Rehearsal(algorithm, torch.empty(size, device="meta"), (slice(0, size),)))
 

@@ -30,7 +30,25 @@ def cost_table(
     examples: int | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> list[Cost]:
-    """The cost of each algorithm, by name with its defaults or as given; all that there are, if none is named."""
+    """The costs of several algorithms on one model, per client and round.
+
+    Args:
+        algorithms: Names, each with its defaults, or a dict of algorithms by the names of their rows. None named: all.
+        model: A name of `driftless list models`. Default "mlp".
+        data: The data set for whose inputs the model is built. Default "digits".
+        steps: K, local steps. Default 10.
+        batch_size: B, examples of a minibatch. Default 32.
+        examples: n, examples of a client; None: as many as its steps use.
+        dtype: The type of all numbers. Default torch.float32.
+
+    Returns:
+        The cost of each algorithm.
+
+    Examples:
+        >>> from driftless.cost import cost_table
+        >>> [(cost.algorithm, cost.vectors.up) for cost in cost_table(["fedavg", "scaffold"])]
+        [('fedavg', 1), ('scaffold', 2)]
+    """
     chosen = algorithms if isinstance(algorithms, Mapping) else {name: make_algorithm(name, {}) for name in algorithms}
     if not chosen:
         chosen = {name: cls() for name, cls in ALGORITHMS.items()}
@@ -52,7 +70,19 @@ def measured(name: str, algorithm: Algorithm, module: nn.Module, example: Exampl
 
 
 def as_rows(costs: Iterable[Cost]) -> list[dict[str, Any]]:
-    """Plain numbers for JSON: exact, in vectors, bytes and FLOPs."""
+    """The costs as plain numbers for JSON: exact, in vectors, bytes and FLOPs.
+
+    Args:
+        costs: What `cost_table` returns.
+
+    Returns:
+        A dict for each algorithm.
+
+    Examples:
+        >>> from driftless.cost import as_rows, cost_table
+        >>> as_rows(cost_table(["fedavg"], model="logistic"))[0]["bytes_up"]
+        2600
+    """
     return [
         {
             "algorithm": cost.algorithm,
@@ -77,6 +107,19 @@ def as_rows(costs: Iterable[Cost]) -> list[dict[str, Any]]:
 
 
 def rich_table(costs: Sequence[Cost]) -> Table:
+    """The costs as a table for a terminal, as `driftless cost` prints it.
+
+    Args:
+        costs: What `cost_table` returns.
+
+    Returns:
+        A table of the package rich.
+
+    Examples:
+        >>> from driftless.cost import cost_table, rich_table
+        >>> rich_table(cost_table(["fedavg", "scaffold"], model="logistic")).row_count
+        2
+    """
     table = Table(box=None, padding=(0, 1))
     table.add_column("algorithm", no_wrap=True)
     for title in ("down", "up", "kept by client", "by server", "step", "round", "server", "model", "vectors", "all"):

@@ -33,6 +33,23 @@ class Schedule(Protocol):
     A class may also have an attribute `sampling`: "fixed" if each round draws as many clients anew, uniformly without
     replacement, "poisson" if each round takes each client by itself with the same probability, which is its attribute
     `probability`. `size` is the expected number then, and a cohort may be empty.
+
+    Examples:
+        >>> import numpy as np
+        >>> import driftless
+        >>> class Halves:
+        ...     def size(self, t, clients):
+        ...         return clients // 2
+        ...     def clients(self, t, clients, seed):
+        ...         return np.arange(clients // 2) * 2 + t % 2
+        ...     def check(self, clients, rounds):
+        ...         if clients % 2:
+        ...             raise driftless.InputError("give an even number of clients.")
+        >>> isinstance(Halves(), driftless.data.Schedule)
+        True
+        >>> federation = driftless.load("digits", clients=10, seed=0)
+        >>> driftless.simulate("fedavg", federation, "logistic", rounds=1, cohort=Halves()).history["cohort"]
+        [5]
     """
 
     def size(self, t: int, clients: int) -> int:
@@ -83,7 +100,16 @@ def _check_fits(size: int, clients: int) -> None:
 
 @dataclass(frozen=True)
 class Constant:
-    """The same number of clients each round, uniformly without replacement."""
+    """The same number of clients each round, uniformly without replacement.
+
+    Attributes:
+        number: A number of clients, or a fraction of them, rounded half up; at least one.
+
+    Examples:
+        >>> from driftless.data import Constant
+        >>> Constant(0.1).size(t=1, clients=50), len(Constant(5).clients(t=1, clients=50, seed=0))
+        (5, 5)
+    """
 
     number: int | float
     sampling: ClassVar[str] = "fixed"
@@ -92,18 +118,30 @@ class Constant:
         object.__setattr__(self, "number", as_size("cohort", self.number))
 
     def size(self, t: int, clients: int) -> int:
+        """The number of clients in the cohort of round t."""
         return number_of_clients(self.number, clients)
 
     def clients(self, t: int, clients: int, seed: int) -> Ints:
+        """The ids of the cohort of round t, ascending."""
         return draw(t, clients, self.size(t, clients), seed)
 
     def check(self, clients: int, rounds: int) -> None:
+        """Raise InputError if the cohort is larger than the federation."""
         _check_fits(self.size(1, clients), clients)
 
 
 @dataclass(frozen=True)
 class Poisson:
-    """Each client takes part with the same probability, independently of all others: a cohort may be empty."""
+    """Each client takes part with the same probability, independently of all others: a cohort may be empty.
+
+    Attributes:
+        probability: In (0, 1].
+
+    Examples:
+        >>> from driftless.data.cohorts import Poisson
+        >>> Poisson(0.1).size(t=1, clients=50)  # the expected number
+        5
+    """
 
     probability: float
     sampling: ClassVar[str] = "poisson"
@@ -128,7 +166,18 @@ class Poisson:
 
 @dataclass(frozen=True)
 class Doubling:
-    """`start` clients for `every` rounds, then twice as many every `every` rounds, up to `maximum` or all clients."""
+    """`start` clients for `every` rounds, then twice as many every `every` rounds, up to `maximum` or all clients.
+
+    Attributes:
+        start: The clients of the first rounds.
+        every: The rounds after which the number doubles.
+        maximum: The largest number, at least `start`.
+
+    Examples:
+        >>> from driftless.data import Doubling
+        >>> [Doubling(start=2, every=3, maximum=10).size(t, clients=50) for t in (1, 3, 4, 7, 10)]
+        [2, 2, 4, 8, 10]
+    """
 
     start: int
     every: int
@@ -144,13 +193,16 @@ class Doubling:
             )
 
     def size(self, t: int, clients: int) -> int:
+        """The number of clients in the cohort of round t."""
         doublings = min((t - 1) // self.every, 62)  # more doublings than any federation needs; bounds the power
         return min(self.start * 2**doublings, self.maximum, clients)
 
     def clients(self, t: int, clients: int, seed: int) -> Ints:
+        """The ids of the cohort of round t, ascending."""
         return draw(t, clients, self.size(t, clients), seed)
 
     def check(self, clients: int, rounds: int) -> None:
+        """Raise InputError if `start` is larger than the federation."""
         _check_fits(self.start, clients)
 
 
@@ -171,7 +223,17 @@ def _cycle(clients: int, seed: int) -> Ints:
 
 @dataclass(frozen=True)
 class Cyclic:
-    """A fixed random order of the clients, cut in consecutive groups that take turns; the last one may be smaller."""
+    """A fixed random order of the clients, cut in consecutive groups that take turns; the last one may be smaller.
+
+    Attributes:
+        number: The clients of a group, or the fraction of all that it is.
+
+    Examples:
+        >>> from driftless.data import Cyclic
+        >>> schedule = Cyclic(4)
+        >>> schedule.period(10), [schedule.size(t, clients=10) for t in (1, 2, 3, 4)]
+        (3, [4, 4, 2, 4])
+    """
 
     number: int | float
 
@@ -179,16 +241,20 @@ class Cyclic:
         object.__setattr__(self, "number", as_size("cyclic cohort", self.number))
 
     def period(self, clients: int) -> int:
+        """The rounds after which the first group takes part again."""
         return math.ceil(clients / number_of_clients(self.number, clients))
 
     def size(self, t: int, clients: int) -> int:
+        """The number of clients in the cohort of round t."""
         group = self._group(t, clients)
         return group.stop - group.start
 
     def clients(self, t: int, clients: int, seed: int) -> Ints:
+        """The ids of the cohort of round t, ascending."""
         return np.sort(_cycle(clients, seed)[self._group(t, clients)])
 
     def check(self, clients: int, rounds: int) -> None:
+        """Raise InputError if a group is larger than the federation."""
         _check_fits(number_of_clients(self.number, clients), clients)
 
     def _group(self, t: int, clients: int) -> slice:
@@ -199,7 +265,16 @@ class Cyclic:
 
 @dataclass(frozen=True)
 class Explicit:
-    """Given cohorts: one list of client ids per round."""
+    """Given cohorts: one list of client ids per round.
+
+    Attributes:
+        rounds: The cohorts of round 1, 2, ...; at least as many as there are rounds.
+
+    Examples:
+        >>> from driftless.data import Explicit
+        >>> Explicit([[0, 3], [2, 1]]).clients(t=2, clients=4, seed=0)
+        array([1, 2])
+    """
 
     rounds: Sequence[Sequence[int]]
 
@@ -208,12 +283,15 @@ class Explicit:
         object.__setattr__(self, "rounds", cohorts)
 
     def size(self, t: int, clients: int) -> int:
+        """The number of clients in the cohort of round t."""
         return len(self.rounds[t - 1])
 
     def clients(self, t: int, clients: int, seed: int) -> Ints:
+        """The ids of the cohort of round t, ascending."""
         return np.sort(np.array(self.rounds[t - 1], dtype=np.int64))
 
     def check(self, clients: int, rounds: int) -> None:
+        """Raise InputError if there are too few cohorts, or one names a client that does not exist."""
         if len(self.rounds) < rounds:
             raise InputError(
                 f"{len(self.rounds)} explicit cohorts were given for {rounds} rounds; "
@@ -225,14 +303,26 @@ class Explicit:
 
 @dataclass(frozen=True)
 class FromFunction:
-    """Cohorts that a user's function chooses; with the same arguments it must choose the same clients."""
+    """Cohorts that a function of yours chooses; with the same arguments it must choose the same clients.
+
+    Attributes:
+        function: (round, number of clients, random numbers of this round) -> ids of the clients that take part.
+
+    Examples:
+        >>> from driftless.data import FromFunction
+        >>> schedule = FromFunction(lambda t, clients, rng: rng.choice(clients, size=t, replace=False))
+        >>> [len(schedule.clients(t, clients=10, seed=0)) for t in (1, 2, 3)]
+        [1, 2, 3]
+    """
 
     function: CohortFunction
 
     def size(self, t: int, clients: int) -> int:
+        """The number of clients in the cohort of round t, with random numbers of seed 0."""
         return len(self.clients(t, clients, 0))
 
     def clients(self, t: int, clients: int, seed: int) -> Ints:
+        """The ids of the cohort of round t, ascending."""
         with doing(f"asking {self._name} for the cohort of round {t}"):
             chosen = self.function(t, clients, stream(seed, "cohort", t))
         cohort = _as_ids(t, chosen)
@@ -240,7 +330,7 @@ class FromFunction:
         return np.sort(np.array(cohort, dtype=np.int64))
 
     def check(self, clients: int, rounds: int) -> None:
-        """Of the first round; the others are checked when they come."""
+        """Raise InputError if the cohort of the first round does not fit; the others are checked when they come."""
         if not np.array_equal(self.clients(1, clients, 0), self.clients(1, clients, 0)):
             raise InputError(
                 f"{self._name} chose two different cohorts for round 1 with the same arguments; let it depend on "
@@ -274,7 +364,22 @@ def _check_cohort(t: int, cohort: Sequence[int], clients: int) -> None:
 
 
 def as_schedule(cohort: Cohort) -> Schedule:
-    """A number, a fraction, a schedule, lists of client ids or a function that chooses them, as a schedule."""
+    """Make a schedule of what `simulate(cohort=...)` takes.
+
+    Args:
+        cohort: A number of clients, a fraction of them, a schedule, a list of client ids for each round, or a function
+            (round, clients, rng) -> ids.
+
+    Returns:
+        The schedule: `Constant`, `Explicit`, `FromFunction`, or the one that was given.
+
+    Examples:
+        >>> from driftless.data import as_schedule
+        >>> as_schedule(10)
+        Constant(number=10)
+        >>> as_schedule([[0, 1], [2]]).size(t=2, clients=3)
+        1
+    """
     if isinstance(cohort, Schedule):
         return cohort
     if isinstance(cohort, str):

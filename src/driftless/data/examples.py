@@ -14,15 +14,34 @@ from driftless.errors import InputError
 
 @dataclass(frozen=True)
 class Examples:
-    """Training and test examples without clients; a partition makes a federation of them."""
+    """Training and test examples without clients; a partition makes a federation of them.
+
+    A function that is given as `data=FILE.py:NAME` may return one.
+
+    Attributes:
+        inputs: A tensor [n, ...], or a tuple or a dict of such tensors.
+        targets: A tensor [n, ...]: int64 labels, or floats for regression.
+        test: Inputs and targets of the test set; None: there is none.
+        classes: The number of classes; None: regression.
+        coarse: The coarse label of each example, for the partition "pachinko".
+        users: The user of each example, for the partition "natural".
+        test_users: The user of each test example.
+
+    Examples:
+        >>> import torch
+        >>> from driftless import Examples
+        >>> examples = Examples(torch.randn(6, 4), torch.tensor([0, 1, 0, 1, 0, 1]), classes=2, users=list("aabbcc"))
+        >>> len(examples.targets), examples.users[0]
+        (6, 'a')
+    """
 
     inputs: Inputs
     targets: Tensor
     test: tuple[Inputs, Tensor] | None = None
-    classes: int | None = None  # None: regression
-    coarse: Ints | None = None  # the coarse label of each example
-    users: Sequence[Hashable] | None = None  # the user of each example
-    test_users: Sequence[Hashable] | None = None  # the user of each test example
+    classes: int | None = None
+    coarse: Ints | None = None
+    users: Sequence[Hashable] | None = None
+    test_users: Sequence[Hashable] | None = None
 
 
 @dataclass(frozen=True)

@@ -46,15 +46,46 @@ from driftless.errors import LARGEST_SEED, InputError, check_type, check_whole
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Federation:
-    """Client i owns the rows offsets[i]:offsets[i+1]. Make one by `load` or one of the methods `from_...`."""
+    """The data of all clients; make one by `load` or by one of the methods `from_...`.
 
-    inputs: Inputs  # [n, ...]; a tuple or a dict of such tensors if the model has several inputs
-    targets: Tensor  # [n, ...]: int64 labels, or floats for regression
-    offsets: Ints  # [clients + 1]; numpy, because it never moves to a device
+    All examples are in one store, sorted by client: client i owns the rows offsets[i]:offsets[i+1].
+
+    Attributes:
+        inputs: A tensor [n, ...]; a tuple or a dict of such tensors if the model has several inputs.
+        targets: A tensor [n, ...]: int64 labels, or floats for regression.
+        offsets: Where the rows of each client begin, and the end, [clients + 1]; of numpy, because it never moves to a
+            device.
+        test: Inputs and targets of the common test set; None: there is none.
+        validation: Held-out clients, never trained on; None: there are none.
+        client_test: A federation with the test data of client i as its client i, which may be empty; None: there are
+            none.
+        classes: The number of classes; None: regression.
+        name: What messages and tables call it.
+        client_names: A name for each client; None: they have numbers only.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=20, partition="iid", seed=0)
+        >>> federation
+        Federation('digits', clients=20, examples=1437, classes=10)
+        >>> print(federation.describe())
+        digits: 20 clients, 1,437 examples, 10 classes
+        inputs [1, 8, 8] float32, targets int64
+        examples per client: min 71, median 72, max 72
+        label skew: ... (mean total-variation distance between a client's labels and all)
+        test: 360 examples
+        >>> inputs, labels = federation.client(0)
+        >>> len(labels), federation.select([3, 1]).clients
+        (72, 2)
+    """
+
+    inputs: Inputs
+    targets: Tensor
+    offsets: Ints
     test: tuple[Inputs, Tensor] | None = None
-    validation: Federation | None = None  # held-out clients, never trained on
-    client_test: Federation | None = None  # test data of client i in its client i; here a client may be empty
-    classes: int | None = None  # None: regression
+    validation: Federation | None = None
+    client_test: Federation | None = None
+    classes: int | None = None
     name: str = "federation"
     client_names: Sequence[str] | None = None
 
@@ -97,12 +128,31 @@ class Federation:
         client_names: Sequence[str] | None = None,
         seed: int = 0,
     ) -> Federation:
-        """From the data of each client: (inputs, targets), or a data set as `from_dataset` takes it.
+        """Make a federation from the data of each client.
 
-        The keys of a dict of clients are their names. Integer targets are class labels (`classes` defaults to the
-        largest label + 1), float targets are regression. `client_test` has the test data of each client, None for a
-        client without; or the share of every client's examples that is kept for its own test. `validation` clients (a
-        number or a fraction), drawn by `seed`, are held out. `input` and `target` name the columns of data sets.
+        Integer targets are class labels, float targets are regression.
+
+        Args:
+            clients: For each client (inputs, targets), or a data set as `from_dataset` takes it; a list, or a dict
+                whose keys are the clients' names.
+            test: The common test set, likewise; None: there is none.
+            classes: The number of classes; None: the largest label + 1.
+            validation: Clients that are held out, a number or a fraction of all. Default 0.
+            client_test: The test data of each client, None for a client without; or the share of every client's
+                examples that is kept for its own test, in [0, 1).
+            input: The column of inputs of data sets, by name or position, or a list of them.
+            target: The column of targets of data sets.
+            name: What messages and tables call it.
+            client_names: A name for each client of a list.
+            seed: Decides what is held out and kept.
+
+        Examples:
+            >>> import torch
+            >>> import driftless
+            >>> a, b = (torch.randn(8, 5), torch.arange(8) % 3), (torch.randn(20, 5), torch.arange(20) % 3)
+            >>> federation = driftless.Federation.from_clients({"a": a, "b": b}, client_test=0.25)
+            >>> federation.client_names, federation.sizes, federation.client_test.sizes
+            (('a', 'b'), array([ 6, 15]), array([2, 5]))
         """
         given, client_names = listed(clients, client_names)
         roles = Roles(input, target)
@@ -133,11 +183,31 @@ class Federation:
         client_names: Sequence[str] | None = None,
         allow_empty: bool = False,
     ) -> Federation:
-        """From all examples and the client of each; examples keep their order within a client.
+        """Make a federation from all examples and the client of each; examples keep their order within a client.
 
-        Clients are numbers below `clients`. Without it, each group of `assignment` is a client of that name: integers
-        in rising order, any other hashable values in the order of their first appearance. Data that are already sorted
-        by client are used as they are, not copied. `allow_empty` is for a `client_test`.
+        Data that are already sorted by client are used as they are, not copied.
+
+        Args:
+            inputs: A tensor or an array [n, ...], or a tuple or a dict of them.
+            targets: [n, ...], integers for classes, floats for regression.
+            assignment: The client of each example: numbers below `clients`; or, without `clients`, any hashable values,
+                each of which is a client of that name: integers in rising order, others in the order of their first
+                appearance.
+            clients: The number of clients; None: one for each value of `assignment`.
+            test: Inputs and targets of the common test set; None: there is none.
+            classes: The number of classes; None: the largest label + 1.
+            client_test: A federation with the test data of each client; None: there are none.
+            name: What messages and tables call it.
+            client_names: A name for each client; None: the values of `assignment`, if these are names.
+            allow_empty: True allows clients without examples, for a `client_test`. Default False.
+
+        Examples:
+            >>> import numpy
+            >>> import driftless
+            >>> regions = ["north", "south", "north", "east"]
+            >>> federation = driftless.Federation.from_assignment(numpy.eye(4), [0, 1, 1, 0], regions)
+            >>> federation.client_names, federation.sizes
+            (('north', 'south', 'east'), array([2, 1, 1]))
         """
         clients = None if clients is None else check_whole("clients", clients, 1)
         inputs, targets = as_inputs(inputs, "the federation"), as_targets(targets, "the federation")
@@ -175,13 +245,35 @@ class Federation:
         name: str = "federation",
         **options: Any,
     ) -> Federation:
-        """From one data set, divided among `clients` (default 100) by a partition.
+        """Make a federation from one data set, divided among clients by a partition.
 
-        `dataset`: (inputs, targets), a torch data set with a length, a list of (input, target) or of dicts, a dict of
-        columns, or a data set of Hugging Face; `test` likewise. `input` and `target` are columns, by name or position;
-        a list of names makes the inputs a dict. `user` and `coarse` are columns, too, or one value for each example.
-        `partition` is a name of `driftless list partitions` ("natural" needs `user`) or a function (docs/data.md);
-        `options` are its options. `client_test`: the share of every client's examples that is kept for its own test.
+        Args:
+            dataset: (inputs, targets), a torch data set with a length, a list of (input, target) or of dicts, a dict of
+                columns, or a data set of Hugging Face. Each item is read once.
+            partition: A name of `driftless list partitions` ("natural" needs `user`), or a function (docs/data.md).
+                Default "dirichlet", which needs the option `alpha`.
+            clients: The number of clients; None: 100.
+            test: The common test set, likewise; None: there is none.
+            seed: Decides what is drawn: the partition, held-out clients, kept test examples.
+            validation: Clients that are held out, a number or a fraction of all. Default 0.
+            client_test: The share of every client's examples that is kept for its own test, in [0, 1). Default 0.
+            input: The column of inputs, by name or position; a list of names makes the inputs a dict.
+            target: The column of targets; None: the last position.
+            user: The user of each example: a column, or one value for each.
+            coarse: The coarse label of each example, for "pachinko": a column, or one value for each.
+            classes: The number of classes; None: what the data set says, or the largest label + 1.
+            name: What messages and tables call it.
+            **options: The options of the partition, such as `alpha`.
+
+        Examples:
+            >>> import torch
+            >>> import driftless
+            >>> data = torch.utils.data.TensorDataset(torch.randn(200, 4), torch.arange(200) % 5)
+            >>> driftless.Federation.from_dataset(data, "dirichlet", clients=10, alpha=0.3)
+            Federation('federation', clients=10, examples=200, classes=5)
+            >>> rows = [{"x": [1.0, 2.0], "y": "good", "by": "ann"}, {"x": [0.0, 3.0], "y": "bad", "by": "bob"}]
+            >>> driftless.Federation.from_dataset(rows, "natural", input="x", target="y", user="by").client_names
+            ('ann', 'bob')
         """
         check_whole("seed", seed, 0, most=LARGEST_SEED)
         check_share(client_test)
@@ -211,10 +303,26 @@ class Federation:
         seed: int = 0,
         name: str = "federation",
     ) -> Federation:
-        """From a data frame of pandas with a row for each example.
+        """Make a federation from a data frame of pandas with a row for each example.
 
-        `client` and `target` are columns; all others, or those named in `inputs`, are the inputs, one float32 vector
-        for each example. Targets of text are numbered in their sorted order. `test`: a data frame with these columns.
+        Args:
+            frame: The data frame.
+            client: The column that says whose row it is.
+            target: The column of targets; text is numbered in its sorted order.
+            inputs: The columns of inputs, which become one float32 vector for each example; None: all others.
+            test: A data frame with these columns; None: there is no test set.
+            classes: The number of classes; None: the largest label + 1.
+            validation: Clients that are held out, a number or a fraction of all. Default 0.
+            client_test: The share of every client's examples that is kept for its own test, in [0, 1). Default 0.
+            seed: Decides what is held out and kept.
+            name: What messages and tables call it.
+
+        Examples:
+            >>> import pandas
+            >>> import driftless
+            >>> frame = pandas.DataFrame({"user": ["a", "b", "a"], "age": [20, 30, 21], "y": ["no", "yes", "no"]})
+            >>> driftless.Federation.from_frame(frame, client="user", target="y")
+            Federation('federation', clients=2, examples=3, classes=2)
         """
         check_share(client_test)
         examples = read_frame(frame, client, target, inputs, test, classes)
@@ -225,6 +333,7 @@ class Federation:
 
     @property
     def clients(self) -> int:
+        """The number of clients."""
         return len(self.offsets) - 1
 
     @cached_property
@@ -247,7 +356,7 @@ class Federation:
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Of an example, which is what a model that is given by its name is built for."""
+        """The shape of one example's input, for which a model that is given by its name is built."""
         if not isinstance(self.inputs, Tensor):
             raise InputError(
                 f"federation '{self.name}' has several inputs ({described(self.inputs)}), and models with a name take "
@@ -257,10 +366,11 @@ class Federation:
 
     @property
     def target_shape(self) -> tuple[int, ...]:
+        """The shape of one example's target; () for one label."""
         return tuple(self.targets.shape[1:])
 
     def client(self, i: int) -> tuple[Inputs, Tensor]:
-        """The examples of client i, as views."""
+        """The inputs and targets of client i, as views."""
         if not 0 <= i < self.clients:
             raise InputError(f"there is no client {i}; the {self.clients} clients are 0..{self.clients - 1}.")
         rows = slice(int(self.offsets[i]), int(self.offsets[i + 1]))

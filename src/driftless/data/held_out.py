@@ -20,7 +20,23 @@ if TYPE_CHECKING:
 
 
 def hold_out(federation: Federation, clients: int | float, seed: int) -> Federation:
-    """Move randomly chosen clients (a number or a fraction of all; 0 for none) into `.validation`."""
+    """Move randomly chosen clients into `validation`, where they are judged and never trained.
+
+    Args:
+        federation: A federation that holds out no clients yet.
+        clients: A number of clients, or a fraction of all; 0 for none.
+        seed: Decides which.
+
+    Returns:
+        A federation of the other clients, with these as its `validation`.
+
+    Examples:
+        >>> import driftless
+        >>> from driftless.data import hold_out
+        >>> federation = hold_out(driftless.load("digits", clients=10), 0.2, seed=0)
+        >>> federation.clients, federation.validation.clients
+        (8, 2)
+    """
     number = held_out_number(clients, federation.clients)
     if number == 0:
         return federation

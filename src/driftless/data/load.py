@@ -33,12 +33,30 @@ def load(
     client_test: float = 0,
     **options: object,
 ) -> Federation:
-    """The data set `name`, divided among `clients` by `partition`; `validation` clients of these are held out.
+    """Load a data set by its name and divide it among clients.
 
-    By default 100 clients and "dirichlet" with alpha=0.1, or one client per user ("natural") where the data have users.
-    `partition` may be a function (docs/data.md). `client_test` is the share of every client's examples that is kept for
-    its own test. The further options are those of the data set and of the partition: `driftless list datasets` and
-    `driftless list partitions`.
+    Args:
+        name: A name of `driftless list datasets`, such as "digits".
+        clients: The number of clients. None: 100; where the data have users one client for each, and where the clients
+            are part of the problem ("quadratics", "linear-regression") what the data set has.
+        partition: A name of `driftless list partitions`, or a function (docs/data.md). None: "natural" (one client per
+            user) where the data have users, else "dirichlet" with alpha=0.1.
+        seed: Decides what is drawn: the partition, held-out clients, kept test examples, synthetic data.
+        validation: Clients that are held out, a number or a fraction of all: never trained on. Default 0.
+        client_test: The share of every client's examples that is kept for its own test, in [0, 1). Default 0.
+        **options: The options of the data set and of the partition, such as `alpha`.
+
+    Returns:
+        The federation.
+
+    Raises:
+        InputError: When a name, a value or an option is not known or does not fit, or files are missing.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=20, partition="dirichlet", alpha=0.3, validation=4, seed=0)
+        >>> federation.clients, federation.validation.clients
+        (16, 4)
     """
     check_type("data", name, str, "the name of a data set", "see driftless list datasets")
     if name not in DATASETS:

@@ -27,7 +27,22 @@ TYPES = {
 
 
 def map_file(path: str | os.PathLike[str]) -> Tensor | dict[str, Tensor]:
-    """The array of a `.npy` file, or the arrays of a `.safetensors` file by their names, without reading them."""
+    """Map the arrays of a file to memory, without reading them: data that do not fit into memory (docs/scale.md).
+
+    Args:
+        path: A `.npy` file, or a `.safetensors` file.
+
+    Returns:
+        The array of a `.npy` file, the arrays of a `.safetensors` file by their names. What is written to them does not
+        reach the file.
+
+    Examples:
+        >>> import numpy
+        >>> from driftless.data import map_file
+        >>> numpy.save("inputs.npy", numpy.zeros((5, 3), dtype=numpy.float32))
+        >>> map_file("inputs.npy").shape
+        torch.Size([5, 3])
+    """
     file = Path(path)
     if not file.is_file():
         raise InputError(f"there is no file '{file}'; give a .npy or .safetensors file.")

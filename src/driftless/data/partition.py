@@ -28,7 +28,22 @@ SUPPLIED = ("n", "labels", "coarse", "users", "clients", "rng")  # parameters th
 
 
 def iid(n: int, clients: int, rng: Generator) -> Ints:
-    """Examples dealt at random; sizes differ by at most one."""
+    """Deal the examples at random; sizes differ by at most one.
+
+    Args:
+        n: The number of examples.
+        clients: The number of clients.
+        rng: Random numbers.
+
+    Returns:
+        The client of each example, [n].
+
+    Examples:
+        >>> import numpy as np
+        >>> from driftless.data.partition import iid
+        >>> np.bincount(iid(10, 4, np.random.default_rng(0)))
+        array([3, 3, 2, 2])
+    """
     _check_enough(n, clients)
     return rng.permutation(n) % clients
 
@@ -36,10 +51,27 @@ def iid(n: int, clients: int, rng: Generator) -> Ints:
 def dirichlet(
     labels: npt.ArrayLike, clients: int, alpha: float, rng: Generator, sizes: str = "balanced", sigma: float = 0.3
 ) -> Ints:
-    """Label probabilities of each client from Dirichlet(alpha, ..., alpha); the protocol of FedDyn and AdaBest.
+    """Draw the label probabilities of each client from Dirichlet(alpha, ..., alpha).
 
-    `sizes` is "balanced" (they differ by at most one) or "lognormal", where `sigma` is the standard deviation of the
-    logarithm of a size.
+    This is the protocol of FedDyn and AdaBest.
+
+    Args:
+        labels: The label of each example.
+        clients: The number of clients.
+        alpha: The concentration, above 0: small gives each client few labels.
+        rng: Random numbers.
+        sizes: "balanced" (default), the sizes of clients differ by at most one; or "lognormal".
+        sigma: With "lognormal", the standard deviation of the logarithm of a size. Default 0.3.
+
+    Returns:
+        The client of each example, [n].
+
+    Examples:
+        >>> import numpy as np
+        >>> from driftless.data.partition import dirichlet
+        >>> owner = dirichlet([0, 1, 2] * 20, clients=4, alpha=0.1, rng=np.random.default_rng(0))
+        >>> np.bincount(owner)
+        array([15, 15, 15, 15])
     """
     check_options("dirichlet", alpha=alpha, sizes=sizes, sigma=sigma)
     codes = _codes(labels, clients)
@@ -53,9 +85,27 @@ def dirichlet(
 
 
 def prior_dirichlet(labels: npt.ArrayLike, clients: int, alpha: float, rng: Generator) -> Ints:
-    """Label probabilities of each client from Dirichlet(alpha * global distribution), balanced sizes (Hsu et al. 2019).
+    """Draw the label probabilities of each client from Dirichlet(alpha * global distribution) (Hsu et al. 2019).
 
-    alpha = 0 is the limit, the worst case of the GHBM experiments: each client has a single label.
+    Sizes are balanced.
+
+    Args:
+        labels: The label of each example.
+        clients: The number of clients.
+        alpha: The concentration, at least 0. 0 is the limit, the worst case of the GHBM experiments: each client has a
+            single label.
+        rng: Random numbers.
+
+    Returns:
+        The client of each example, [n].
+
+    Examples:
+        >>> import numpy as np
+        >>> from driftless.data.partition import prior_dirichlet
+        >>> labels = np.array([0, 1, 2] * 20)
+        >>> owner = prior_dirichlet(labels, clients=6, alpha=0, rng=np.random.default_rng(0))
+        >>> [len(set(labels[owner == client].tolist())) for client in range(6)]
+        [1, 1, 1, 1, 1, 1]
     """
     check_options("prior-dirichlet", alpha=alpha)
     codes = _codes(labels, clients)
@@ -66,7 +116,23 @@ def prior_dirichlet(labels: npt.ArrayLike, clients: int, alpha: float, rng: Gene
 
 
 def shards(labels: npt.ArrayLike, clients: int, rng: Generator, shards_per_client: int = 2) -> Ints:
-    """Sorted by label and cut into equal shards that are dealt at random (McMahan et al. 2017)."""
+    """Sort by label, cut into equal shards, and deal these at random (McMahan et al. 2017).
+
+    Args:
+        labels: The label of each example.
+        clients: The number of clients.
+        rng: Random numbers.
+        shards_per_client: At least 1. Default 2.
+
+    Returns:
+        The client of each example, [n].
+
+    Examples:
+        >>> import numpy as np
+        >>> from driftless.data.partition import shards
+        >>> np.bincount(shards([0, 1, 2, 3] * 10, clients=5, rng=np.random.default_rng(0)))
+        array([8, 8, 8, 8, 8])
+    """
     check_options("shards", shards_per_client=shards_per_client)
     codes = _codes(labels, clients)
     n = len(codes)
@@ -88,6 +154,24 @@ def pachinko(
     """Pachinko allocation over coarse and fine labels, balanced sizes (Reddi et al. 2021).
 
     Each client draws Dirichlet(alpha) over the coarse labels and Dirichlet(beta) over the fine labels of each.
+
+    Args:
+        labels: The fine label of each example.
+        coarse: The coarse label of each example; None is an error that says where they come from.
+        clients: The number of clients.
+        rng: Random numbers.
+        alpha: The concentration over coarse labels, above 0. Default 0.1.
+        beta: The concentration over the fine labels of a coarse one, above 0. Default 10.
+
+    Returns:
+        The client of each example, [n].
+
+    Examples:
+        >>> import numpy as np
+        >>> from driftless.data.partition import pachinko
+        >>> fine = np.arange(40) % 4
+        >>> np.bincount(pachinko(fine, fine // 2, clients=5, rng=np.random.default_rng(0)))
+        array([8, 8, 8, 8, 8])
     """
     check_options("pachinko", alpha=alpha, beta=beta)
     codes = _codes(labels, clients)
@@ -101,7 +185,19 @@ def pachinko(
 
 
 def natural(users: Iterable[Hashable] | Tensor) -> tuple[Ints, tuple[str, ...]]:
-    """One client per user, in the order of first appearance, with the users' names."""
+    """One client per user, in the order of first appearance.
+
+    Args:
+        users: The user of each example.
+
+    Returns:
+        The client of each example, [n], and the users' names.
+
+    Examples:
+        >>> from driftless.data.partition import natural
+        >>> natural(["ann", "bob", "ann"])
+        (array([0, 1, 0]), ('ann', 'bob'))
+    """
     return numbered(users, "users")
 
 
@@ -286,7 +382,17 @@ def check_options(
 
 @dataclass(frozen=True)
 class Partition:
-    """An entry of the registry of partitions, used by `load` and `driftless list partitions`."""
+    """An entry of `PARTITIONS`, used by `load` and `driftless list partitions`.
+
+    Attributes:
+        assign: The function, from labels to the client of each example.
+        summary: One line for `driftless list partitions`.
+
+    Examples:
+        >>> from driftless.data import PARTITIONS
+        >>> PARTITIONS["shards"].needs, list(PARTITIONS["shards"].options)
+        (('labels', 'clients', 'rng'), ['shards_per_client'])
+    """
 
     assign: Callable[..., Ints | tuple[Ints, tuple[str, ...]]]
     summary: str

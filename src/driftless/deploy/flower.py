@@ -63,11 +63,29 @@ def server_app(
     cohort: Any = None,
     metrics: Given = None,
 ) -> ServerApp:
-    """The server of a federation.
+    """The server of a federation of real machines. Needs `pip install driftless[deploy]`.
 
-    `model`: a module, or a class or function that makes one; its parameters are x^0. `test`: (inputs, targets) of the
-    server, or a function that returns them. What else is given here takes the place of a setting; objects that matter
-    to both sides (`algorithm`, `loss`, `model_output`) must be given to `client_app`, too.
+    Settings are those of `driftless run`, in `[tool.flwr.app.config]` of pyproject.toml, and `deploy.clients`, the
+    number of nodes. What is given here takes the place of a setting; objects that matter to both sides (`algorithm`,
+    `loss`, `model_output`) must be given to `client_app`, too.
+
+    Args:
+        model: A module, or a class or function that makes one; its parameters are x^0. A name of ours, or None: the
+            setting `model.name`.
+        test: Inputs and targets of the server's test set, or a function that returns them; None: there is none.
+        algorithm: An instance; None: the settings of the section `algorithm`.
+        loss: A function (outputs, targets) -> mean over the batch; None: the setting `local.loss`.
+        model_output: Takes the tensor of outputs out of what the model returns; None: the model returns it.
+        cohort: As of `simulate`; None: the setting `run.cohort`.
+        metrics: Names or functions that are measured besides loss and accuracy; None: the setting `evaluate.metrics`.
+
+    Returns:
+        An app for Flower's `serverapp`.
+
+    Examples:
+        >>> import torch
+        >>> from driftless.deploy.flower import server_app
+        >>> app = server_app(lambda: torch.nn.Linear(20, 3))  # server.py
     """
     app, task = ServerApp(), Task(model, algorithm, loss, model_output, cohort, metrics)
 
@@ -92,12 +110,30 @@ def client_app(
     state_folder: str | Path = STATE_FOLDER,
     mods: list[Mod] | None = None,
 ) -> ClientApp:
-    """The client of a node.
+    """The client of a node of a federation of real machines. Needs `pip install driftless[deploy]`.
 
-    `data(context)` returns its examples; `context.node_config` has what the node was started with. `state_folder`:
-    where it keeps the algorithm's state of the client, relative to the folder in which the node was started; a node
-    that was started with `state-folder="..."` in its configuration keeps it there. `partition-id` in the configuration
-    of the node asks for this number as client. `mods`: Flower's, around the handling of each message.
+    `partition-id` in the configuration of the node asks for this number as client.
+
+    Args:
+        model: As of `server_app`.
+        data: A function of Flower's context that returns the node's examples, (inputs, targets) or a data set as
+            `Federation.from_clients` takes it; `context.node_config` has what the node was started with.
+        algorithm: As of `server_app`.
+        loss: As of `server_app`.
+        model_output: As of `server_app`.
+        state_folder: Where the node keeps the algorithm's state of the client, relative to the folder in which the node
+            was started. A node that was started with `state-folder="..."` in its configuration keeps it there.
+        mods: Flower's mods, around the handling of each message.
+
+    Returns:
+        An app for Flower's `clientapp`.
+
+    Examples:
+        >>> import torch
+        >>> from driftless.deploy.flower import client_app
+        >>> def data(context):
+        ...     return torch.randn(50, 20), torch.randint(0, 3, (50,))
+        >>> app = client_app(lambda: torch.nn.Linear(20, 3), data)  # client.py
     """
     app, task = ClientApp(mods=mods), Task(model, algorithm, loss, model_output)
 

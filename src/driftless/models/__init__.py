@@ -47,10 +47,26 @@ MODELS: dict[str, Callable[[Task], nn.Module]] = {
 def build(
     name: str, input_shape: tuple[int, ...], classes: int | None, seed: int = 0, target_shape: tuple[int, ...] = ()
 ) -> nn.Module:
-    """The named model for inputs and targets of these shapes, its parameters drawn from `seed` alone.
+    """Build a model by its name for the shapes of the data, its parameters drawn from the seed alone.
 
-    `classes`: None for regression, the size of the vocabulary for text. `target_shape`: () for one label an example,
-    (length,) for a label at each step of a sequence.
+    Args:
+        name: A name of `driftless list models`.
+        input_shape: Of one example, such as (1, 28, 28).
+        classes: The number of classes; None for regression, the size of the vocabulary for text.
+        seed: Decides the parameters. Default 0.
+        target_shape: () (default) for one label an example, (length,) for a label at each step of a sequence.
+
+    Returns:
+        The module, on the CPU.
+
+    Raises:
+        InputError: When the name is not known, or the model cannot take these shapes.
+
+    Examples:
+        >>> from driftless import models
+        >>> module = models.build("mlp", (1, 8, 8), classes=10)
+        >>> sum(parameter.numel() for parameter in module.parameters())
+        17610
     """
     if name not in MODELS:
         raise unknown("model", name, MODELS)

@@ -18,9 +18,25 @@ KINDS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 def with_group_norm(module: nn.Module, groups: int | None = None) -> nn.Module:
     """A copy of the module in which each BatchNorm is a GroupNorm with the same scale and shift.
 
-    `groups` of each layer; by default the largest divisor of its channels that is at most 32 and leaves two channels
-    to a group, but 1 for a BatchNorm1d, whose inputs may be vectors: a group of two numbers would keep only a sign.
     The running statistics are left out, so it is a start for training, not the same function.
+
+    Args:
+        module: The module, which stays as it is.
+        groups: Groups of each layer; None: the largest divisor of its channels that is at most 32 and leaves two
+            channels to a group, but 1 for a BatchNorm1d, whose inputs may be vectors: a group of two numbers would keep
+            only a sign.
+
+    Returns:
+        The new module.
+
+    Raises:
+        InputError: When `groups` does not divide a layer's channels, or a layer may do more than a BatchNorm.
+
+    Examples:
+        >>> from torch import nn
+        >>> from driftless.models import with_group_norm
+        >>> with_group_norm(nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8)))[1]
+        GroupNorm(4, 8, ...)
     """
     check_type("module", module, nn.Module, "an nn.Module", "give an instance, not a class")
     check_whole("groups", groups, 1, other=None)

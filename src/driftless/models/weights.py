@@ -17,10 +17,29 @@ STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
 
 
 def load_weights(module: nn.Module, file: str | PathLike[str]) -> tuple[str, ...]:
-    """Copy the tensors of a safetensors file into the module by name; returns a sentence for each part left out.
+    """Copy the tensors of a safetensors file into a module, by name.
 
     A last layer for another number of classes stays as it is, and statistics of BatchNorm are ignored by a module that
     has none. Everything else must match, or nothing is copied.
+
+    Args:
+        module: The module, which is changed.
+        file: The path of a `.safetensors` file, such as `result.save(file)` writes.
+
+    Returns:
+        A sentence for each part that was left out.
+
+    Raises:
+        InputError: When the file cannot be read, or is of another model.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=10, seed=0)
+        >>> result = driftless.simulate("fedavg", federation, "logistic", rounds=1, cohort=5)
+        >>> result.save("trained.safetensors")
+        >>> module = driftless.models.build("logistic", (1, 8, 8), classes=10)
+        >>> driftless.models.load_weights(module, "trained.safetensors")
+        ()
     """
     path, own = Path(file), module.state_dict()
     stored = _read(path)
@@ -45,7 +64,20 @@ def load_weights(module: nn.Module, file: str | PathLike[str]) -> tuple[str, ...
 
 
 def weights_content(module: nn.Module) -> bytes:
-    """All parameters and buffers by their names, as the content of a safetensors file."""
+    """All parameters and buffers of a module by their names, as the content of a safetensors file.
+
+    Args:
+        module: The module.
+
+    Returns:
+        The bytes.
+
+    Examples:
+        >>> import torch
+        >>> from driftless.models import weights_content
+        >>> len(weights_content(torch.nn.Linear(3, 2))) > 8 * 4
+        True
+    """
     # Copies: safetensors refuses tensors that share memory, such as tied weights.
     return safetensors.torch.save({name: value.contiguous().clone() for name, value in module.state_dict().items()})
 

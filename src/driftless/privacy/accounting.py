@@ -48,12 +48,22 @@ NEIGHBOURS = {
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the cohorts of a run are drawn: `kind` is "poisson", "fixed" or "" for any other way."""
+    """How the cohorts of a run are drawn, which decides how much sampling protects.
+
+    Attributes:
+        kind: "poisson", "fixed" (without replacement), or "" for any other way, which is not counted on.
+        clients: N, the number of clients.
+        cohort: The fixed or expected number of clients of a round.
+
+    Examples:
+        >>> from driftless.privacy import Sampling
+        >>> Sampling("poisson", clients=1000, cohort=50)
+        Sampling(kind='poisson', clients=1000, cohort=50)
+    """
 
     kind: str
     clients: int
     cohort: float
-    """The fixed or expected number of clients of a round."""
 
 
 def default_delta(clients: int) -> float:
@@ -62,7 +72,24 @@ def default_delta(clients: int) -> float:
 
 
 def epsilon(noise_multiplier: float, delta: float, rounds: int, sampling: Sampling, accountant: str = "rdp") -> float:
-    """Of the first `rounds` rounds; infinite without noise."""
+    """Epsilon of the first rounds of a run. Needs `pip install driftless[privacy]`.
+
+    Args:
+        noise_multiplier: The standard deviation of the noise in the sum of the uploads, relative to the clipping norm;
+            0 gives infinity.
+        delta: In (0, 1).
+        rounds: The number of rounds.
+        sampling: How cohorts are drawn.
+        accountant: "rdp" (default), or "pld", which is tighter, slower, and not for "fixed" cohorts.
+
+    Returns:
+        Epsilon.
+
+    Examples:
+        >>> from driftless.privacy import Sampling, epsilon
+        >>> round(epsilon(1.0, 1e-4, 100, Sampling("poisson", 1000, 50)), 2)
+        3.39
+    """
     if rounds == 0:
         return 0.0
     if noise_multiplier == 0:
@@ -84,7 +111,26 @@ def epsilon_so_far(
 
 @lru_cache(maxsize=64)
 def noise_for(target_epsilon: float, delta: float, rounds: int, sampling: Sampling, accountant: str = "rdp") -> float:
-    """The smallest noise multiplier, to 0.0001, whose epsilon is at most the target."""
+    """The smallest noise multiplier, to 0.0001, whose epsilon is at most the target.
+
+    Args:
+        target_epsilon: The epsilon after all rounds.
+        delta: In (0, 1).
+        rounds: The number of rounds.
+        sampling: How cohorts are drawn.
+        accountant: "rdp" (default) or "pld".
+
+    Returns:
+        The noise multiplier.
+
+    Raises:
+        InputError: When the target needs less noise than a multiplier of 0.05.
+
+    Examples:
+        >>> from driftless.privacy import Sampling, noise_for
+        >>> round(noise_for(8.0, 1e-4, 100, Sampling("poisson", 1000, 50)), 2)
+        0.69
+    """
     dp = library()
     if epsilon(LEAST_NOISE, delta, rounds, sampling) <= target_epsilon:
         raise InputError(

@@ -91,26 +91,48 @@ class WithoutSteps(Round):
 
 @dataclass(frozen=True)
 class DifferentialPrivacy(Wrapper):
-    """User-level differential privacy for the algorithm `inner`: give `noise_multiplier`, or `target_epsilon`."""
+    """User-level differential privacy for an algorithm: uploads are clipped, and the server adds noise to their mean.
+
+    Needs `pip install driftless[privacy]`. Give `noise_multiplier` or `target_epsilon`. Epsilon is in every row of the
+    history. See docs/privacy.md.
+
+    Attributes:
+        inner: The algorithm that is protected; not Mime or MimeMom, whose clients send full gradients before their
+            steps.
+        noise_multiplier: z, the standard deviation of the noise in the sum of the uploads, relative to the clipping
+            norm. None: solved for `target_epsilon`.
+        clip: S, the clipping norm; with `clip_quantile`, that of the first round. Default 1.
+        target_epsilon: Epsilon after all rounds, for which the noise is solved when the run is planned. None: it
+            follows from the noise.
+        delta: In (0, 1). None: N^-1.1.
+        clip_quantile: The share of uploads that S should not clip: S then follows their norms. None: S is fixed.
+        clip_lr: How fast S follows. Default 0.2.
+        clip_noise: s_b, the standard deviation of the noise in the number of unclipped uploads. None: m/20, at least z.
+        accountant: "rdp" (default) or "pld".
+        noise_source: "keyed" (default) by the run's seed, for simulation; "secure", from the operating system, for
+            deployment.
+        plan: The run; filled in by `for_run`.
+
+    Examples:
+        >>> import driftless
+        >>> from driftless.data.cohorts import Poisson
+        >>> federation = driftless.load("digits", clients=50, seed=0)
+        >>> private = driftless.DifferentialPrivacy(driftless.algorithms.FedAvg(), target_epsilon=8)
+        >>> result = driftless.simulate(private, federation, "logistic", rounds=2, cohort=Poisson(0.2))
+        >>> result.history["epsilon"][-1] <= 8
+        True
+    """
 
     noise_multiplier: float | None = None
-    """z: standard deviation of the noise in the sum of the uploads, relative to the clipping norm."""
     clip: float = 1.0
-    """S, the clipping norm; with `clip_quantile`, that of the first round."""
     target_epsilon: float | None = None
-    """Solved for the noise when the run is planned."""
     delta: float | None = None
-    """None: N^-1.1."""
     clip_quantile: float | None = None
-    """The share of uploads that S should not clip; None: S is fixed."""
     clip_lr: float = 0.2
     clip_noise: float | None = None
-    """s_b: standard deviation of the noise in the number of unclipped uploads; None: m/20, at least z."""
     accountant: str = "rdp"
     noise_source: str = "keyed"
-    """ "keyed" by the run's seed, for simulation; "secure", from the operating system, for deployment."""
     plan: Plan | None = field(default=None, repr=False)
-    """The run; filled in by `for_run`."""
 
     citation = "McMahan et al., ICLR 2018, arXiv:1710.06963; Andrew et al., NeurIPS 2021, arXiv:1905.03871"
     weighting = "uniform"
@@ -203,6 +225,7 @@ class DifferentialPrivacy(Wrapper):
 
     @property
     def planned(self) -> Plan:
+        """The plan of the run; raises InputError before `for_run`."""
         if self.plan is None:
             raise InputError(
                 "DifferentialPrivacy does not know the run: call for_run(driftless.Plan(...)) before its methods."
@@ -222,7 +245,11 @@ class DifferentialPrivacy(Wrapper):
         return Sampling(kind, plan.clients, plan.cohort)
 
     def epsilon(self, t: int) -> float:
-        """After round t of the planned run."""
+        """Epsilon after round t of the planned run.
+
+        Args:
+            t: The round.
+        """
         return epsilon(*self.z_and_delta(), t, self.sampling, self.accountant)
 
     def z_and_delta(self) -> tuple[float, float]:
@@ -315,6 +342,7 @@ class DifferentialPrivacy(Wrapper):
         ]
 
     def normal(self, like: Tensor, r: Round, index: int) -> Tensor:
+        """Standard normal numbers of the shape of a tensor."""
         if self.noise_source == "secure":
             return secure_normal(like)
         return keyed_normal(like, self.planned.seed, int(r.t), index)
@@ -325,12 +353,15 @@ class DifferentialPrivacy(Wrapper):
         return self.inner.upload(msg.x, self.inner.init_local(msg, client, r), msg, client, r)[0]
 
     def is_public(self, name: str) -> bool:
+        """Whether the server works out this field of the upload by itself."""
         return not self.inner.public.isdisjoint(name.split("."))
 
     def of_client(self, r: Round) -> Round:
+        """The facts of the round as a client of the inner algorithm may know them."""
         return r._replace(cohort=self.planned.cohort, examples=torch.ones_like(r.examples))
 
     def of_server(self, r: Round) -> Round:
+        """The facts of the round as the server of the inner algorithm may know them."""
         known = self.of_client(r)
         if self.planned.steps is None:
             return WithoutSteps(*known)

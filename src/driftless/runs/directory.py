@@ -44,13 +44,26 @@ RESERVED = (CONFIG, ENVIRONMENT, FEDERATION, FINGERPRINT, METRICS, EVENTS, CLIEN
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run directory, read lazily."""
+    """A run directory; what is asked for is read when it is asked for.
+
+    Attributes:
+        path: The folder.
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("digits", clients=10, seed=0)
+        >>> run = driftless.run("fedavg", federation, "logistic", output="runs/mine", rounds=1, cohort=4)
+        >>> run.config.algorithm.name, run.seed, sorted(run.state)
+        ('fedavg', 0, ['aggregate', 'server.x'])
+        >>> run.module()(federation.test[0]).shape
+        torch.Size([360, 10])
+    """
 
     path: Path
 
     @cached_property
     def config(self) -> Config:
-        """Read as text: code that the run used is neither imported nor needed."""
+        """The settings, read as text: code that the run used is neither imported nor needed."""
         return read_stored(self.path / CONFIG).config
 
     @cached_property
@@ -60,11 +73,12 @@ class StoredRun:
 
     @cached_property
     def events(self) -> list[dict[str, Any]]:
-        """{"round": ..., "what": ..., "clients": [...]}."""
+        """What happened, {"round": ..., "what": ..., "clients": [...]} each."""
         return read_lines(self.path / EVENTS)
 
     @cached_property
     def environment(self) -> dict[str, Any]:
+        """Versions and the machine on which the run was computed."""
         return read_json(self.path / ENVIRONMENT)
 
     @cached_property
@@ -74,7 +88,7 @@ class StoredRun:
 
     @cached_property
     def result(self) -> dict[str, Any] | None:
-        """None while the run has not ended."""
+        """How the run ended, its last and best values; None while it has not ended."""
         return read_json(self.path / RESULT) if (self.path / RESULT).exists() else None
 
     @cached_property
@@ -90,7 +104,9 @@ class StoredRun:
     def module(self, module: nn.Module | None = None) -> nn.Module:
         """A new module with the parameters that were evaluated last.
 
-        A model that was given in Python is not known here: give a module like it.
+        Args:
+            module: A module like the one that was trained, which is copied. Needed for a model that was given in
+                Python, which is not known here; None: a model that has a name, or comes from a file, is built anew.
         """
         file = self.path / WEIGHTS
         if not self.path.exists():
@@ -128,6 +144,7 @@ class StoredRun:
 
     @property
     def seed(self) -> int:
+        """The seed of the run."""
         return self.config.run.seed
 
 

@@ -48,13 +48,17 @@ class Tracker(Callback):
 
     _failed = False
 
-    def start(self, config: Config, directory: Path | None, first_round: int) -> None: ...
+    def start(self, config: Config, directory: Path | None, first_round: int) -> None:
+        """Before the first round that this process plays."""
 
-    def round(self, record: Record) -> None: ...
+    def round(self, record: Record) -> None:
+        """After each round."""
 
-    def event(self, event: Event) -> None: ...
+    def event(self, event: Event) -> None:
+        """When something happens that a user should see."""
 
-    def end(self, result: Mapping[str, Any]) -> None: ...
+    def end(self, result: Mapping[str, Any]) -> None:
+        """After the last round."""
 
     def on_start(self, config: Config, directory: Path | None, first_round: int) -> None:
         self._failed = False
@@ -85,7 +89,21 @@ class Tracker(Callback):
 
 
 class TensorBoard(Tracker):
-    """Event files in `log_dir`, by default `tensorboard` in the run's directory."""
+    """Copies what a run measures into event files of TensorBoard. Needs `pip install driftless[tensorboard]`.
+
+    Args:
+        log_dir: The folder of the event files; None: `tensorboard` in the run's directory.
+
+    Examples:
+        >>> import driftless
+        >>> from driftless.runs.trackers import TensorBoard
+        >>> federation = driftless.load("digits", clients=10, seed=0)
+        >>> run = driftless.run(
+        ...     "fedavg", federation, "logistic", output="runs/seen", rounds=1, cohort=4, callbacks=[TensorBoard()]
+        ... )
+        >>> (run.path / "tensorboard").is_dir()
+        True
+    """
 
     def __init__(self, log_dir: Path | str | None = None) -> None:
         self._log_dir = log_dir
@@ -115,9 +133,13 @@ class TensorBoard(Tracker):
 
 
 class MLflow(Tracker):
-    """A run of an MLflow experiment: settings as parameters, metrics by round, version and commit as tags.
+    """Copies a run to MLflow: settings as parameters, metrics by round. Needs `pip install driftless[mlflow]`.
 
-    `uri`: of the tracking store; default $MLFLOW_TRACKING_URI, or else an SQLite file in the run's directory.
+    The version and the commit of driftless are tags. A resumed run is continued, without a round that is there twice.
+
+    Args:
+        uri: The tracking store; None: $MLFLOW_TRACKING_URI, or else an SQLite file in the run's directory.
+        experiment: The experiment of MLflow that gets the run. Default "driftless".
     """
 
     def __init__(self, uri: str | None = None, experiment: str = "driftless") -> None:
@@ -195,10 +217,13 @@ class MLflow(Tracker):
 
 
 class WandB(Tracker):
-    """A run of Weights & Biases: settings as config, metrics by round, status and events in the summary.
+    """Copies a run to Weights & Biases: settings as config, metrics by round. Needs `pip install driftless[wandb]`.
 
-    Its files are in `wandb` of the run's directory. They stay there, for `wandb sync`, unless $WANDB_MODE or a login
-    says otherwise. `project`: default $WANDB_PROJECT, or else "driftless".
+    Status and events are in the summary. Its files are in `wandb` of the run's directory. They stay there, for `wandb
+    sync`, unless $WANDB_MODE or a login says otherwise.
+
+    Args:
+        project: The project; None: $WANDB_PROJECT, or else "driftless".
     """
 
     def __init__(self, project: str | None = None) -> None:

@@ -28,13 +28,28 @@ from driftless.data.federation import Federation
 
 @dataclass(frozen=True)
 class DataSource:
-    """`load(**options)` returns Examples, or a Federation where the clients are part of the problem."""
+    """An entry of `DATASETS`: a data set that has a name.
+
+    Attributes:
+        load: `load(**options)` returns Examples, or a Federation where the clients are part of the problem.
+        summary: One line for `driftless list datasets`.
+        is_here: Whether its files are found; None: it needs no files.
+        download: The size of the download if the files are not found; "": it cannot be downloaded.
+        provides: "users", "coarse" or both, so that a partition is checked before a download.
+
+    Examples:
+        >>> from driftless.data import DATASETS
+        >>> DATASETS["digits"].files, DATASETS["digits"].has_clients
+        ('included', False)
+        >>> list(DATASETS["quadratics"].options)
+        [...]
+    """
 
     load: Callable[..., Examples] | Callable[..., Federation]
     summary: str
-    is_here: Callable[[], bool] | None = None  # None: it needs no files
-    download: str = ""  # size of the download if the files are not found; "": it cannot be downloaded
-    provides: tuple[Literal["users", "coarse"], ...] = ()  # so that a partition is checked before a download
+    is_here: Callable[[], bool] | None = None
+    download: str = ""
+    provides: tuple[Literal["users", "coarse"], ...] = ()
 
     @property
     def files(self) -> str:

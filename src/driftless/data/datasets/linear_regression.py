@@ -55,10 +55,23 @@ def load(
 
 
 def optimum(federation: Federation, weighting: str = "uniform") -> Tensor:
-    """The exact minimiser [d] of the weighted mean of the clients' 1/(2 n_i) |X_i x - y_i|^2, by the normal equations.
+    """The exact minimiser of a federation that is a linear regression, by the normal equations.
 
-    weighting: "uniform" (every client counts the same) or "examples" (in proportion to its examples). Where the
-    minimiser is not unique, it is the one of least norm.
+    It minimises the weighted mean of the clients' 1/(2 n_i) |X_i x - y_i|^2. Where the minimiser is not unique, it is
+    the one of least norm.
+
+    Args:
+        federation: "quadratics", "linear-regression", or any with float inputs [n, d] and float targets [n].
+        weighting: "uniform" (default), every client counts the same; or "examples", in proportion to its examples.
+
+    Returns:
+        The minimiser, [d].
+
+    Examples:
+        >>> import driftless
+        >>> federation = driftless.load("linear-regression", clients=5, dimension=3, seed=0)
+        >>> driftless.data.optimum(federation).shape
+        torch.Size([3])
     """
     check_choice("weighting", weighting, ("uniform", "examples"))
     inputs, targets = federation.inputs, federation.targets
