@@ -16,6 +16,7 @@ from driftless.cli.experiments import compare_command, resume_command, run_comma
 from driftless.cli.information import cost_command, list_command, new_command
 from driftless.cli.reports import report_command, watch_command
 from driftless.cli.reproduce import reproduce_command
+from driftless.cli.suggest import suggest_command
 from driftless.console import print_line, show_failure
 from driftless.engine.ranks import Ranks, all_ranks
 
@@ -27,6 +28,7 @@ COMMANDS = {
     "report": report_command,
     "watch": watch_command,
     "cost": cost_command,
+    "suggest": suggest_command,
     "reproduce": reproduce_command,
     "new": new_command,
     "list": list_command,
