@@ -75,8 +75,9 @@ class AdaBest(Algorithm):
             keep this well below 1.
         beta: how much of the aggregates' last move is repeated; 0 to 1. 0 switches the server's correction off. The
             paper found the share of clients in a round to matter: for 1 % it tried 0.2, 0.4 and 0.6, otherwise 0.94 to
-            1, and chose 0.96 for 10 % and 0.98 for all clients. Smaller for harder tasks and fewer clients. h is the
-            sum of past pseudo-gradients with weights beta, beta**2, ...: too large, x swings.
+            1, and chose 0.96 for 10 % and 0.98 for all clients; our search on digits (examples/digits.toml) 0.95 of
+            0.6, 0.8, 0.95. Smaller for harder tasks and fewer clients. h is the sum of past pseudo-gradients with
+            weights beta, beta**2, ...: too large, x swings.
         size_adaptive: whether h_i is scaled by r/n_i; True or False. It matters for clients of different sizes only;
             the paper's experiments have it.
         beta_decay: by what beta is multiplied on a plateau; 0 to 1. Without effect while plateau_rounds is 0.

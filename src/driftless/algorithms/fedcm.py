@@ -27,9 +27,9 @@ class FedCM(Algorithm):
         server: x <- x - server_lr*lr*K_bar*m
 
     Hyper-parameters:
-        alpha: the weight of the client's own gradient; 0 to 1. 1 is FedAvg; with 0 nothing ever moves, as m starts at
-            0. The GHBM paper tried 0.05, 0.1 and 0.5 and chose 0.1; our search on digits (examples/digits.toml) 0.6 of
-            0.1, 0.3, 0.6. alpha also scales the gradient's step, lr*alpha: with a smaller alpha try a larger lr.
+        alpha: the weight of the client's own gradient; 0 to 1. 1 is FedAvg; with 0 nothing ever moves, because m starts
+            at zero. The GHBM paper tried 0.05, 0.1 and 0.5 and chose 0.1; our search on digits (examples/digits.toml)
+            0.6 of 0.1, 0.3, 0.6. alpha also scales the gradient's step, lr*alpha: with a smaller alpha try a larger lr.
         server_lr: how far the server moves towards the mean of the client models; greater than 0. The GHBM paper tried
             1, 0.5 and 0.1 and chose 1 with a ResNet-20, 0.1 with a CNN and on Shakespeare. Too large, the loss swings
             or grows from round to round; too small, it falls slowly.
@@ -68,9 +68,9 @@ class FedCM(Algorithm):
 class FedADC(Algorithm):
     """The server's momentum is added in K equal parts during the local steps, so that the clients move with it.
 
-    A momentum that the server adds after the round knows nothing of the local steps; here they start and go on with it.
-    With beta_local = beta_global all of it is applied by the clients; what is more in beta_global is applied by the
-    server.
+    A momentum that the server adds after the round knows nothing of the local steps; here each of them contains its
+    part of it. With beta_local = beta_global all of it is applied by the clients; what is more in beta_global is
+    applied by the server.
 
     Paper: Ozfatura, Ozfatura, Gunduz. FedADC: Accelerated Federated Learning with Drift Control. ISIT 2021,
     arXiv:2012.09102.

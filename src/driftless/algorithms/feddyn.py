@@ -55,10 +55,10 @@ class FedDyn(Algorithm):
 
     Hyper-parameters:
         mu: the weight of the proximal term and the speed of h_i; 0 or more. The AdaBest paper tried 0.002, 0.02 and
-            0.2: 0.02 was best, on EMNIST-L 0.2 was as good. The GHBM paper chose 0.001 on CIFAR, 0.009 on Shakespeare
-            and 0.1 on StackOverflow; our search on digits (examples/digits.toml) 0.2 of 0.01, 0.05, 0.2. The AdaBest
-            paper finds accuracy and stability over many rounds to depend heavily on it. With few of many clients in a
-            round it saw the norm of x grow without end.
+            0.2: 0.02 was best, on EMNIST-L 0.2 also worked well. The GHBM paper chose 0.001 on CIFAR, 0.009 on
+            Shakespeare and 0.1 on StackOverflow; our search on digits (examples/digits.toml) 0.2 of 0.01, 0.05, 0.2.
+            The AdaBest paper finds accuracy and stability over many rounds to depend heavily on it. With few of many
+            clients in a round it saw the norm of x grow without end.
         size_adaptive: whether clients are weighed by their examples; True or False. With True, and clients of different
             sizes, the goal is the minimum of the mean over all examples, with False that of the mean over clients.
 

@@ -45,8 +45,8 @@ class Scaffold(Algorithm):
 
     Hyper-parameters:
         server_lr: how far the server moves towards the mean of the client models; greater than 0. The GHBM paper tried
-            1, 0.5 and 0.1 and chose 1. Too large, the loss swings or grows from round to round; too small, it falls
-            slowly.
+            1, 0.5 and 0.1 and chose 1; with 0.1 % of the clients of iNaturalist in a round it found no value with which
+            SCAFFOLD converged. Too large, the loss swings or grows from round to round; too small, it falls slowly.
         option: how a client renews c_i; 1 or 2. 1 takes the full-batch gradient at x, grad(f_i, x), which costs a pass
             over the client's data; 2 takes the mean of its local gradients, which costs nothing. The GHBM paper found 1
             usually worse, at almost twice the time.

@@ -42,9 +42,9 @@ class ScaffoldMomentum(Algorithm):
         server: c <- c + M/N*mean(delta_c)
 
     Hyper-parameters:
-        beta: the weight of the NEW corrected gradient; 0 to 1. 1 is SCAFFOLD; with 0 nothing ever moves, as v starts at
-            0. Start at 0.1, which gives the gradient the weight of FedCM's best alpha in the GHBM paper. beta also
-            scales the gradient's step, lr*beta: with a smaller beta try a larger lr.
+        beta: the weight of the NEW corrected gradient; 0 to 1. 1 is SCAFFOLD; with 0 nothing ever moves, because v
+            starts at zero. Start at 0.1, which gives the gradient the weight of FedCM's best alpha in the GHBM paper.
+            beta also scales the gradient's step, lr*beta: with a smaller beta try a larger lr.
         server_lr: how far the server moves towards the mean of the client models; greater than 0. Start at 1. Too
             large, the loss swings or grows from round to round; too small, it falls slowly.
 
