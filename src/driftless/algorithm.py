@@ -163,7 +163,9 @@ class Algorithm(ABC):
         msg = broadcast(server)
         for each client i of the cohort:
             y, local = msg.x, init_local(msg, client_i, r)
-            repeat K_i times:  d, local = direction(Step(g, y), local, msg, client_i, r);  y <- y - lr * d
+            repeat K_i times:
+                d, local = direction(Step(g, y), local, msg, client_i, r)
+                y <- y - lr * d
             upload_i, client_i = upload(y, local, msg, client_i, r)
         server = update(server, mean of upload_i, r)
 
