@@ -12,6 +12,7 @@ from torch import Tensor
 from driftless.algorithm import Algorithm, Facts, Plan, Round, Step
 from driftless.engine.tree import map_leaves, named_leaves
 from driftless.random import stream
+from driftless.testing.trees import difference
 
 LAYERS = (slice(0, 4), slice(4, 5), slice(5, 8))
 SIZE = 8
@@ -51,6 +52,12 @@ class Call(NamedTuple):
             return {names[0]: self.result}
         is_pair = isinstance(self.result, tuple) and len(self.result) == len(names)
         return dict(zip(names, self.result, strict=True)) if is_pair else {}
+
+    def differs_from(self, result: Any, tolerance: float = 0.0) -> str | None:
+        """What is different in another result, by its name; without numbers, which differ from call to call."""
+        mine, others = self.returned(), self._replace(result=result).returned()
+        found = (difference(mine[name], others.get(name), tolerance, name) for name in mine)
+        return next((off.partition(" by up to ")[0] for off in found if off), None)
 
 
 def calls(

@@ -74,6 +74,7 @@ class Law:
 
 LAWS: dict[str, Law] = {find.__name__: Law(find) for find in (*METHOD_LAWS, *RUN_LAWS)}
 """By name, in the order in which they are checked."""
+OF_METHODS = {find.__name__ for find in METHOD_LAWS}
 
 
 def check_algorithm(algorithm: Algorithm | type[Algorithm], *, without: Iterable[str] = ()) -> None:
@@ -88,20 +89,19 @@ def check_algorithm(algorithm: Algorithm | type[Algorithm], *, without: Iterable
         raise unknown("law", name, LAWS)
     broken: dict[str, list[str]] = {}
     errors: dict[str, Exception] = {}
-    for name, law in LAWS.items():
-        if name in left_out:
-            continue
-        found, error = law.look(algorithm)
-        if found:
-            broken[name] = found
-        elif error and not broken:
-            raise error
-        elif error:
-            errors[name] = error
+    for laws in (METHOD_LAWS, RUN_LAWS):
+        for law in (LAWS[find.__name__] for find in laws if find.__name__ not in left_out):
+            found, error = law.look(algorithm)
+            if found:
+                broken[law.name] = found
+            elif error:
+                errors[law.name] = error
+        if errors and not broken:
+            raise next(iter(errors.values()))
     if broken:
-        raise LawBroken(algorithm, broken, {name: first_line(error) for name, error in errors.items()}) from next(
-            iter(errors.values()), None
-        )
+        # An error in a run follows from what is broken; one in a method alone may be the algorithm's own.
+        cause = next((error for name, error in errors.items() if name in OF_METHODS), None)
+        raise LawBroken(algorithm, broken, {name: first_line(error) for name, error in errors.items()}) from cause
 
 
 def check_equal(

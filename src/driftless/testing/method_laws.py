@@ -66,7 +66,7 @@ def class_attributes(algorithm: Algorithm) -> Iterator[str]:
 
 
 def unknown_fields(algorithm: Algorithm) -> Iterator[str]:
-    upload = next(call.returned()["upload"] for call in calls(algorithm) if call.method == "upload")
+    upload = next((call.returned().get("upload") for call in calls(algorithm) if call.method == "upload"), ())
     paths = {part for path, _ in named_leaves(upload) for part in path.split(".")}
     for name in ("uniform", "public"):
         given = getattr(algorithm, name)
@@ -135,7 +135,7 @@ def kept_structure(algorithm: Algorithm) -> Iterator[str]:
                     method, before = first.setdefault(name, (call.method, tree))
                     if structure(tree) != structure(before):
                         yield (
-                            f"`{call.method}` returned the {name} {described(tree)}, but `{method}` returned "
+                            f"`{call.method}` returned the {name} {described(tree)}, after `{method}` had returned "
                             f"{described(before)}: always return the same NamedTuple with tensors of the same shapes."
                         )
 
@@ -146,7 +146,7 @@ def x_and_delta(algorithm: Algorithm) -> Iterator[str]:
         for name, tree in call.returned().items():
             field = {"server": "x", "message": "x", "upload": "delta"}.get(name)
             if field and not isinstance(getattr(tree, field, None), Tensor):
-                yield f"`{call.method}` returned a {name} without a field `{field}`, {described(tree)}: add it."
+                yield f"`{call.method}` returned the {name} {described(tree)} without a field `{field}`: add it."
             elif name == "upload":
                 yield from problems_of_delta(algorithm, call, tree.delta)
 
@@ -163,7 +163,7 @@ def problems_of_delta(algorithm: Algorithm, call: Call, delta: Tensor) -> Iterat
             yield "`upload` returned `delta` = x - y, the wrong sign: return `y - msg.x`."
         else:
             yield (
-                f"`upload` returned a `delta` that is not y - x ({off.replace('the result', 'it')}): return "
+                f"`upload` returned a `delta` that is not y - x ({off}): return "
                 "`y - msg.x`, and what else the server needs in fields of its own."
             )
 
@@ -195,18 +195,13 @@ def repeatable_calls(algorithm: Algorithm) -> Iterator[str]:
         if call.written:
             continue
         again = getattr(algorithm, call.method)(*call.arguments)
-        if off := difference(call.result, again):
+        if off := call.differs_from(again):
             yield (
                 f"`{call.method}` returned something else when it was called again with the same arguments "
-                f"({without_numbers(off)}): it depends on a counter, a variable that changes or a global random "
+                f"({off}): it depends on a counter, a variable that changes or a global random "
                 "generator. Keep what changes in a state; for random numbers, make a torch.Generator in the method "
                 "and seed it from its arguments."
             )
-
-
-def without_numbers(off: str) -> str:
-    """So that the same complaint about several calls is one sentence."""
-    return off.partition(" differs")[0] + " differs" if " differs" in off else off
 
 
 def separate_clients(algorithm: Algorithm) -> Iterator[str]:
@@ -215,11 +210,11 @@ def separate_clients(algorithm: Algorithm) -> Iterator[str]:
     other_way = of_clients(algorithm, lambda cohort: cohort[::-1])
     for (t, client), made in one_way.items():
         for call, twin in zip(made, other_way[t, client], strict=True):
-            if difference(call.result, twin.result, TOLERANCE):
+            if off := call.differs_from(twin.result, TOLERANCE):
                 yield (
                     f"`{call.method}` returned something else when the clients of a round were trained in another "
-                    "order: clients must not share anything but the message. Keep what a client needs in its own "
-                    "state, and what all need in the server's."
+                    f"order ({off}): clients must not share anything but the message. Keep what a client needs in its "
+                    "own state, and what all need in the server's."
                 )
                 return
 
@@ -239,7 +234,7 @@ def diagnostics_of_numbers(algorithm: Algorithm) -> Iterator[str]:
         if call.method != "diagnostics":
             continue
         if not isinstance(call.result, Mapping):
-            yield f"`diagnostics` returned {described(call.result)}: return a dict, such as {{'norm': server.x.norm()}}."
+            yield f"`diagnostics` returned {described(call.result)}: return a dict, such as {{'level': server.level}}."
             continue
         for name, value in call.result.items():
             is_number = isinstance(value, (int, float)) or (isinstance(value, Tensor) and value.numel() == 1)
@@ -273,18 +268,13 @@ def vectorised_calls(algorithm: Algorithm) -> Iterator[str]:
             yield f"`{call.method}` cannot work on a block of clients: {reason(error)}{line_of(error)}."
             continue
         for row in range(2):
-            if off := difference(call.result, map_leaves(lambda leaf, row=row: leaf[row], lifted), TOLERANCE):
-                yield f"`{call.method}` computes something else for a block of clients ({without_numbers(off)})."
+            if off := call.differs_from(map_leaves(lambda leaf, row=row: leaf[row], lifted), TOLERANCE):
+                yield f"`{call.method}` computes something else for a block of clients than for one ({off})."
 
 
 def in_block(argument: Any, dims: Any) -> Any:
     """Two clients with the same tensors, where clients have their own."""
-    if isinstance(argument, Tensor):
-        return torch.stack([argument, argument]) if dims == 0 else argument
-    if isinstance(argument, tuple):
-        inside = [in_block(part, dim) for part, dim in zip(argument, dims, strict=True)]
-        return type(argument)(*inside) if hasattr(argument, "_fields") else tuple(inside)
-    return argument
+    return map_leaves(lambda leaf, dim: leaf if dim is None else torch.stack([leaf, leaf]), argument, dims)
 
 
 REASONS = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from driftless.engine.module_state import is_same
 from driftless.errors import short_repr
 
 
@@ -50,19 +50,17 @@ def described(tree: Any) -> str:
     return f"{type(tree).__name__}({', '.join(f'{name}: {described(part)}' for name, part in inside.items())})"
 
 
-def difference(one: Any, other: Any, tolerance: float = 0.0) -> str | None:
+def difference(one: Any, other: Any, tolerance: float = 0.0, name: str = "") -> str | None:
     """What differs by more than the tolerance, absolute and relative; None if nothing does. 0: equal to the bit."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        one, other = (tuple(sorted(given.items())) for given in (one, other))
     if structure(one) != structure(other):
         return f"{described(one)} became {described(other)}"
-    for (path, value), twin in zip(named_values(one).items(), named_values(other).values(), strict=True):
-        name = f"`{path}`" if path else "the result"
+    for (path, value), twin in zip(named_values(one, name).items(), named_values(other).values(), strict=True):
+        where = f"`{path}`" if path else "it"
         if not isinstance(value, Tensor):
-            if value != twin:
-                return f"{name} is {short_repr(value)} and {short_repr(twin)}"
+            if not is_same(value, twin):
+                return f"{where} is {short_repr(value)} and {short_repr(twin)}"
         elif not equal(value, twin, tolerance):
-            return f"{name} differs by up to {float((value - twin).abs().max()):.2g}"
+            return f"{where} differs by up to {float((value - twin).abs().max()):.2g}"
     return None
 
 

@@ -1,0 +1,1 @@
+"""The public laws: that they find mistakes, and say where."""
