@@ -169,6 +169,10 @@ class Algorithm(ABC):
             upload_i, client_i = upload(y, local, msg, client_i, r)
         server = update(server, mean of upload_i, r)
 
+    `server`, `client` and `local` are states: the server's, the client's between its rounds, and the client's during
+    its local steps. `msg` is what the server sends to a client, `mean` the mean of what the clients send back, `x` and
+    `y` are flat vectors of all parameters, and `r` has the facts of the round, a `Round`.
+
     Rules for an implementation: no Python branch on tensor values and no `None` in a state ("never seen" is a number,
     such as `t_last = 0`), because client methods run under vmap; no in-place operation, because inputs belong to the
     caller.

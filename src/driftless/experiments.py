@@ -143,7 +143,8 @@ def report(runs: Sequence[Place], file: Place, *, target: float | None = None) -
     Args:
         runs: Folders of runs, or folders that hold some at any depth; one folder may be given as it is.
         file: The page to write.
-        target: The value to which rounds and bytes are counted; None: that of the runs, or the final quality of FedAvg.
+        target: The value up to which rounds and bytes are counted; None: what the runs were given, else the final
+            quality of FedAvg, or without it nine tenths of the best final value.
 
     Returns:
         The path of the page.

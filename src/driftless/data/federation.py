@@ -252,7 +252,7 @@ class Federation:
                 columns, or a data set of Hugging Face. Each item is read once.
             partition: A name of `driftless list partitions` ("natural" needs `user`), or a function (docs/data.md).
                 Default "dirichlet", which needs the option `alpha`.
-            clients: The number of clients; None: 100.
+            clients: The number of clients; None: 100, or with "natural" one for each user.
             test: The common test set, likewise; None: there is none.
             seed: Decides what is drawn: the partition, held-out clients, kept test examples.
             validation: Clients that are held out, a number or a fraction of all. Default 0.
