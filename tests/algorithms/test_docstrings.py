@@ -178,8 +178,8 @@ def variants(cls: type[Algorithm]) -> list[Algorithm]:
         return [AdaptiveClipping(FedProx(mu=0.0), quantile=0.6, lr=0.3, initial=0.5)]
     choices = choices_in(equations_of(cls))
     numbers = {
-        field.name: 2 if field.name == "tau" else 0.8 * field.default
-        for field in dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
+        field.name: 2 if field.name == "tau" else (0.8 - 0.05 * n) * field.default  # no two equal ones stay equal
+        for n, field in enumerate(dataclasses.fields(cls))  # pyright: ignore[reportArgumentType]
         if isinstance(field.default, float) or field.name == "tau"
     }
     return [
