@@ -80,8 +80,24 @@ OF_METHODS = {find.__name__ for find in METHOD_LAWS}
 def check_algorithm(algorithm: Algorithm | type[Algorithm], *, without: Iterable[str] = ()) -> None:
     """Raise LawBroken, which lists every law that the algorithm breaks, if it breaks any.
 
-    `algorithm`: an instance, or a class whose hyper-parameters all have defaults. `without`: names of laws that it is
-    not meant to obey. An error in the algorithm's own code is raised as it is.
+    An error in the algorithm's own code is raised as it is. The whole takes some seconds.
+
+    Args:
+        algorithm: An instance, or a class whose hyper-parameters all have defaults.
+        without: Names of laws that it is not meant to obey, such as "x_and_delta" if it compresses what it uploads.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> import driftless
+        >>> @dataclass(frozen=True)
+        ... class Mine(driftless.algorithms.FedAvg):
+        ...     def upload(self, y, local, msg, client, r):
+        ...         return driftless.Delta(msg.x - y), client
+        >>> driftless.testing.check_algorithm(Mine())
+        Traceback (most recent call last):
+        driftless.testing.check.LawBroken: Mine breaks 1 law.
+        ...
+          - `upload` returned `delta` = x - y, the wrong sign: return `y - msg.x`.
     """
     algorithm = as_instance(algorithm)
     left_out = {without} if isinstance(without, str) else set(without)
@@ -109,7 +125,16 @@ def check_equal(
 ) -> None:
     """Raise AssertionError unless both have the same models in every round, on the problems of the laws.
 
-    Each averages its clients as it does by default; `weighting`: both by "examples" or both "uniform".
+    Args:
+        one: An algorithm, or the name of one of ours.
+        other: The same.
+        weighting: Both average by "examples", or both "uniform"; None: each as it does by default.
+        tolerance: The largest difference of a number of a model or of the mean of the client models.
+
+    Examples:
+        >>> from driftless.algorithms import FedProx
+        >>> from driftless.testing import check_equal
+        >>> check_equal(FedProx(mu=0.0), "fedavg", weighting="uniform")
     """
     check_choice("weighting", weighting, (None, "examples", "uniform"))
     one, other = as_algorithm(one), as_algorithm(other)
