@@ -423,6 +423,7 @@ PARTITIONS: dict[str, Partition] = {
     ),
     "natural": Partition(natural, "one client per user of the data set"),
 }
+"""The partitions by the names that `load`, `Federation.from_dataset` and the command line use."""
 DEFAULT_OPTIONS: dict[str, dict[str, object]] = {"dirichlet": {"alpha": 0.1}}
 """Of a partition that is the default of a data set and was not named."""
 

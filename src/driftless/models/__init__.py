@@ -42,6 +42,7 @@ MODELS: dict[str, Callable[[Task], nn.Module]] = {
     "lstm-large-cohort": lstm_large_cohort,
     "lstm-stackoverflow": lstm_stackoverflow,
 }
+"""The models by their names; each is a function of the shapes of the data."""
 
 
 def build(

@@ -133,3 +133,4 @@ DATASETS: dict[str, DataSource] = {
         provides=("users",),
     ),
 }
+"""The data sets by the names that `load` and the command line use."""
