@@ -27,7 +27,7 @@ class Faults:
     Attributes:
         dropout: The probability p that a selected client drops out of a round, in [0, 1); or a list with one for each
             client. Default 0.
-        dropout_spread: s in [0, 1): each client has a rate of its own, with the mean p and the variance s*p*(1-p).
+        dropout_spread: s in [0, 1): each client has a rate of its own, with the mean p and the variance `s*p*(1-p)`.
             Default 0: all have the same.
         deadline: A client that takes longer, in the units of `simulated_time`, comes too late. Default None: no
             deadline.
