@@ -162,18 +162,21 @@ def play(algorithm: Algorithm, setting: Setting, **overrides: Any) -> Trace:
 
 
 class Traces:
-    """Runs of the algorithm that was asked for last: its laws look at the same ones."""
+    """Runs that were made, by the algorithm itself and the setting: the laws of one algorithm look at the same ones."""
 
-    def __init__(self) -> None:
-        self._algorithm: Algorithm | None = None
-        self._kept: dict[Setting, Trace] = {}
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: dict[tuple[int, Setting], tuple[Algorithm, Trace]] = {}
+        """Not by equality, which a user's class may not have; with the algorithm, so that its id stays its own."""
 
     def __call__(self, algorithm: Algorithm, setting: Setting) -> Trace:
-        if algorithm is not self._algorithm:
-            self._algorithm, self._kept = algorithm, {}
-        if setting not in self._kept:
-            self._kept[setting] = play(algorithm, setting)
-        return self._kept[setting]
+        key = id(algorithm), setting
+        if key not in self._kept:
+            made = play(algorithm, setting)
+            while len(self._kept) >= self._most:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = algorithm, made
+        return self._kept[key][1]
 
 
-trace = Traces()
+trace = Traces(most=500)
