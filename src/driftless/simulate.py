@@ -35,7 +35,7 @@ from driftless.engine.local import LocalTraining, check_agreement
 from driftless.engine.losses import Loss, default_loss
 from driftless.engine.metrics import Given
 from driftless.engine.minibatches import Workload
-from driftless.engine.model_fit import check_fit
+from driftless.engine.model_fit import check_fit, doubts
 from driftless.engine.participation import check_faults
 from driftless.engine.ranks import current as current_ranks
 from driftless.engine.resident import Output
@@ -293,6 +293,7 @@ def prepare(
     notices += where
     loss = default_loss(federation.targets) if loss is None else loss
     outputs = check_fit(flat, federation, loss)
+    notices += doubts(outputs, federation, loss)
     channels_last.use_if_it_works(Workload(algorithm, flat, loss, local, federation, seed))
     settings = EvaluationSettings() if evaluation is None else evaluation
     of = evaluation_of(settings, flat, loss, federation, local, seed, outputs)

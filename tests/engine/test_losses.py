@@ -185,3 +185,12 @@ def test_the_reported_training_loss_is_the_weighted_mean_over_clients_of_the_mea
         ]
         expected = sum(w * loss for w, loss in zip(weights, losses, strict=True)) / sum(weights)
         assert result.history["train_loss"][0] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("ending", "warned"), [([nn.Softmax(1)], True), ([], False)])
+def test_probabilities_where_the_loss_takes_logits_are_pointed_out_before_the_first_round(
+    ending: list[nn.Module], warned: bool
+):
+    model = nn.Sequential(nn.Linear(4, 3), *ending).double()
+    result, _ = run("fedavg", classification([4, 5]), model)
+    assert any("look like probabilities" in event.what for event in result.events) == warned

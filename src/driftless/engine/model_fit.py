@@ -48,15 +48,29 @@ def check_fit(model: FlatModel, federation: Federation, loss: Loss) -> Tensor:
         wanted = str(["batch", f"classes >= {federation.classes}", *targets.shape[1:]]).replace("'", "")
     else:
         fits = labels or outputs.shape == targets.shape or loss is not default_loss(targets)
-        wanted = f"the targets' shape {['batch', *targets.shape[1:]]}"
+        wanted = str(["batch", *targets.shape[1:]]).replace("'", "") + " of the targets"
     if not fits:
         raise InputError(
             f"the model's output {['batch', *outputs.shape[1:]]} does not fit the targets ({len(federation.targets)} "
             f"{'labels below ' + str(federation.classes) if labels else 'numbers'}): it must have the shape {wanted}. "
-            "Change the model's last layer."
+            f"Change the model's last layer{'' if labels else ', or the shape of the targets'}."
         )
     check_loss(loss, outputs, targets)
     return outputs
+
+
+def doubts(outputs: Tensor, federation: Federation, loss: Loss) -> tuple[str, ...]:
+    """What can be trained and is probably not meant."""
+    classes = class_dimension(loss, outputs, federation.targets[: len(outputs)])
+    if loss is not default_loss(federation.targets) or classes is None or outputs.shape[classes] < 2:
+        return ()
+    sums = outputs.sum(classes)
+    if outputs.min() < 0 or not torch.allclose(sums, torch.ones_like(sums), atol=1e-3):
+        return ()
+    return (
+        "the model's outputs look like probabilities (they sum to 1), but cross-entropy takes logits: "
+        "without a softmax at the end the model learns faster",
+    )
 
 
 def extreme_examples(inputs: Inputs) -> list[int]:
