@@ -1,4 +1,4 @@
-"""Reads the docstring of an algorithm's class, and plays rounds by its equations alone.
+"""Plays rounds by the equations in the docstring of an algorithm's class alone.
 
 A line `server: h <- beta*h` changes what is kept until the next round, `server: D = -mean(delta)` names a value of this
 one. Lines are executed in their order; server lines above the local steps are executed before them.
@@ -7,50 +7,12 @@ one. Lines are executed in their order; server lines above the local steps are e
 from __future__ import annotations
 
 import ast
-import inspect
-import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
+from docstrings import Equation
 from torch import Tensor
-
-HEADERS = ("Paper", "Equations", "Hyper-parameters", "Vectors", "Deviations")
-LINE = re.compile(r"(start|local step|client|server)(?: \(([^()]+)\))?: (.+?) (<-|=) (.+)")
-
-
-class Equation(NamedTuple):
-    where: str
-    conditions: tuple[str, ...]
-    left: str
-    sign: str
-    right: str
-
-    def holds(self, env: dict[str, Any]) -> bool:
-        return all(condition_holds(condition, env) for condition in self.conditions)
-
-
-def parts_of(cls: type) -> list[tuple[str, str]]:
-    """The header and the text of each part, in their order; the header of the text above all others is empty."""
-    found = re.split(rf"^({'|'.join(HEADERS)}):", inspect.getdoc(cls) or "", flags=re.MULTILINE)
-    return list(zip(["", *found[1::2]], (text.strip("\n ") for text in found[::2]), strict=True))
-
-
-def part(cls: type, header: str) -> str:
-    return dict(parts_of(cls))[header]
-
-
-def equations_of(cls: type) -> list[Equation]:
-    return [parse(line.strip()) for line in part(cls, "Equations").splitlines()]
-
-
-def parse(line: str) -> Equation:
-    match = LINE.fullmatch(line)
-    assert match, f"not an equation: {line}"
-    where, conditions, left, sign, right = match.groups()
-    for side in (left, right):
-        ast.parse(side, mode="eval")
-    return Equation(where, tuple((conditions or "").split(", ")) if conditions else (), left, sign, right)
 
 
 def choices_in(equations: Iterable[Equation]) -> dict[str, list[str]]:
@@ -62,6 +24,10 @@ def choices_in(equations: Iterable[Equation]) -> dict[str, list[str]]:
             if sign and name.isidentifier() and text not in choices.setdefault(name, []):
                 choices[name].append(text)
     return choices
+
+
+def holds(equation: Equation, env: dict[str, Any]) -> bool:
+    return all(condition_holds(condition, env) for condition in equation.conditions)
 
 
 def condition_holds(condition: str, env: dict[str, Any]) -> bool:
@@ -150,7 +116,7 @@ def execute(equation: Equation, env: dict[str, Any]) -> None:
 
 def execute_all(equations: Iterable[Equation], where: str, env: dict[str, Any]) -> None:
     for equation in equations:
-        if equation.where == where and equation.holds(env):
+        if equation.where == where and holds(equation, env):
             execute(equation, env)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from docstrings import HEADERS, Equation, equations_of, parts_of
 
 import driftless
 from driftless import ALGORITHMS, AdaptiveClipping, Algorithm, InputError, Round, Step
@@ -18,11 +19,15 @@ from driftless.algorithms import FedAvg, FedProx
 from driftless.cost import measure, vectors
 from driftless.engine.tree import map_leaves
 
-from .equations import HEADERS, Client, Equation, Facts, choices_in, equations_of, part, parts_of, play
+from .equations import Client, Facts, choices_in, play
 
 CLASSES: dict[str, type[Algorithm]] = {**ALGORITHMS, "clipping": AdaptiveClipping}
 for_every_class = pytest.mark.parametrize("cls", CLASSES.values(), ids=CLASSES)
 ENTRY = re.compile(r"^    (\w+): (.+?); (.+?)\.(?:\s|$)", re.MULTILINE | re.DOTALL)
+
+
+def part(cls: type, header: str) -> str:
+    return dict(parts_of(cls))[header]
 
 
 def entries(cls: type) -> dict[str, str]:
