@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from driftless.errors import InputError
+from driftless.papers import chosen
 from driftless.reproduce import budget, pages, strength
 from driftless.reproduce import plan as planning
 from driftless.reproduce.checks import Check, above, exact
@@ -307,6 +308,12 @@ def test_a_plan_shows_every_setting_beside_the_papers(output: Path):
     assert found["expected_seconds"] > 0
     assert json.loads(json.dumps(found)) == found
     assert "expected: about" in planning.summary(found)
+
+
+def test_the_plan_of_what_is_computed_speaks_of_no_runs(tmp_path: Path):
+    ((_, computed),) = chosen(["ghbm/corollary-4-5"])
+    found = planning.as_json(computed, "small", tmp_path)
+    assert planning.summary(found).startswith("small: computed, without runs and data")
 
 
 def test_fewer_than_a_twentieth_of_the_rounds_test_nothing():

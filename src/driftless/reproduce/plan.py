@@ -154,8 +154,10 @@ def summary(found: Mapping[str, Any]) -> str:
         return f"not tested: {found['not_tested']}"
     first, last = found["seeds"]
     seeds = f"{first}" if first == last else f"{first} to {last}"
-    lines = [f"{found['scale']}: {found['runs']} runs with {seeds} seeds, {found['rounds']:,} rounds with {first}"]
-    if found["runs"]:
+    if not found["runs"]:
+        lines = [f"{found['scale']}: computed, without runs and data"]
+    else:
+        lines = [f"{found['scale']}: {found['runs']} runs with {seeds} seeds, {found['rounds']:,} rounds with {first}"]
         lines.append(f"data: {', '.join(found['data'])}")
         lines.append(f"expected: {duration(found['expected_seconds'])}")
     if found["reduced"]:
