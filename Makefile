@@ -11,7 +11,7 @@ FAST := tests/test_layering.py tests/laws/test_interface_laws.py $(wildcard test
 	tests/report/test_summary.py tests/test_cli.py::test_resume_finishes_a_run_and_shows_its_result \
 	tests/runs/test_resume_after_kill.py::test_a_killed_process_is_resumed_to_the_same_bits
 DEV := pytest hypothesis xdist pytest_timeout ruff pyright optuna tensorboard mlflow wandb h5py \
-	pandas datasets nbclient ipykernel flwr dp_accounting
+	pandas datasets nbclient ipykernel flwr dp_accounting mkdocs material mkdocstrings nbconvert
 
 # $(call complete,modules): "yes" when .venv can find them, and finds driftless in this directory. Imports none: 50 ms.
 complete = $(shell $(BIN)/python -c 'import os, sys; from importlib.util import find_spec; here = find_spec("driftless"); \
@@ -28,11 +28,11 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run check test lint format fuzz soak bench clean venv FORCE
+.PHONY: help run check test lint format docs docs-serve fuzz soak bench clean venv FORCE
 .NOTPARALLEL:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(VENV)/.installed ## install driftless and compare algorithms on the digits example
 	$(BIN)/driftless compare examples/digits.toml $(ARGS)
@@ -51,6 +51,13 @@ lint: $(VENV)/.installed-dev ## check style, formatting and types
 format: $(VENV)/.installed-dev ## format the code and repair what ruff can repair
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
+
+docs: $(VENV)/.installed-dev ## build the site, build/site/index.html; a dead link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "open build/site/index.html in a browser, or make docs-serve"
+
+docs-serve: $(VENV)/.installed-dev ## show the site at http://127.0.0.1:8000, built anew after each change
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
 
 fuzz: $(VENV)/.installed-dev ## give 10,000 random configurations, words, arguments and damaged files (minutes)
 	OMP_NUM_THREADS=1 DRIFTLESS_FUZZ_CASES=10000 $(BIN)/python -m pytest -n 2 tests/fuzz $(ARGS)
