@@ -196,7 +196,7 @@ class ComparisonResult:
     def __str__(self) -> str:
         from rich.console import Console
 
-        text = Console(file=StringIO(), width=WIDTH)
+        text = Console(file=StringIO(), width=WIDTH, force_jupyter=False)
         text.print(*rich_tables(self.summary), sep="\n")
         assert isinstance(text.file, StringIO)
         return text.file.getvalue().rstrip()
