@@ -16,7 +16,7 @@ from driftless.suggest.advice import published_verdict
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "choose.md").read_text(encoding="utf-8")
-ROWS = re.findall(r"\| ([+-][\d.]+) \| (\w+) \| `(guide/[\w-]+/[\w-]+)` \|", PAGE)
+ROWS = re.findall(r"\| ([^|]+) \| (\w+) \| `(guide/[\w-]+/[\w-]+)` \|", PAGE)
 MENTIONED = re.findall(r"`(\w[\w-]*/[\w-]+/[\w-]+)`(?:: |, )(supported|refuted)", PAGE)
 
 
@@ -27,8 +27,9 @@ def test_the_points_of_the_tables_are_the_published_ones():
         stored = json.loads((DOCS / "papers" / "results" / "guide" / f"{study}.json").read_text(encoding="utf-8"))
         claim = next(one for one in stored["claims"] if one["name"] == name)
         assert verdict == claim["verdict"]
-        mean = np.mean([np.mean(check["differences"]) for check in claim["checks"]])
-        assert float(points) == pytest.approx(mean, abs=0.051), evidence
+        if points != claim["ours"]:  # which some tables show instead, with its interval
+            mean = np.mean([np.mean(check["differences"]) for check in claim["checks"]])
+            assert float(points) == pytest.approx(mean, abs=0.051), evidence
 
 
 def test_verdicts_in_the_text_are_the_published_ones():
