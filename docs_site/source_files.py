@@ -63,7 +63,7 @@ def content(path: str) -> str:
     if file.suffix == ".md":
         return file.read_text(encoding="utf-8")
     files = sorted(one for one in file.iterdir() if one.is_file()) if file.is_dir() else [file]
-    parts = [f"# `{path}`", ""]
+    parts = ["---", "search: { exclude: true }", "---", "", f"# `{path}`", ""]
     for one in files:
         language = LANGUAGES.get(one.suffix, "text")
         parts += [f"## {one.name}", "", f"````{language}", one.read_text(encoding="utf-8").rstrip(), "````", ""]
