@@ -13,6 +13,7 @@ from rich.table import Table
 
 from driftless.config.build import cohort_of, federation_of
 from driftless.config.sections import Config
+from driftless.data import DATASETS
 from driftless.data.cohorts import as_schedule
 from driftless.data.federation import Federation
 from driftless.data.inputs import select
@@ -82,6 +83,8 @@ def expected_seconds(runs: Sequence[Planned]) -> float | None:
     of_data: dict[str, Federation] = {}
     of_steps: dict[str, float] = {}
     total = 0.0
+    if not all(is_here(one.resolved.config.data.name) for one in runs):  # a plan downloads nothing
+        return None
     try:
         for config in {one.folder: one.resolved.config for one in runs}.values():
             data = repr(config.data)
@@ -94,7 +97,12 @@ def expected_seconds(runs: Sequence[Planned]) -> float | None:
             total += OVERHEAD * config.run.rounds * steps_of_a_round(config, federation) * of_steps[steps]
     except InputError:
         return None
-    return round(total, 1)
+    return total
+
+
+def is_here(name: str) -> bool:
+    source = DATASETS.get(name)
+    return source is None or source.is_here is None or source.is_here()
 
 
 def steps_of_a_round(config: Config, federation: Federation) -> float:
