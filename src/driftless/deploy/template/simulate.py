@@ -11,4 +11,5 @@ run = driftless.run(
     algorithm, everybody(), model, rounds=8, cohort=3, seed=0,
     local=driftless.LocalTraining(lr=0.1, epochs=2, batch_size=10), output=f"runs/simulated-{algorithm}",
 )  # fmt: skip
-print(run.history)
+for row in run.history:
+    print(f"round {row['round']}: test accuracy {row['test_accuracy']:.3f}, {row['skipped']} clients left out")
