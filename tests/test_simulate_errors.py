@@ -198,7 +198,13 @@ def test_outputs_must_fit_labels(model: nn.Module, shown: str):
 
 
 def test_outputs_must_fit_numbers():
-    refused("['batch', 1]", "numbers", "shape [batch] of the targets", "Change the model's last layer", model=nn.Linear(3, 1))
+    refused(
+        "['batch', 1]",
+        "numbers",
+        "shape [batch] of the targets",
+        "Change the model's last layer",
+        model=nn.Linear(3, 1),
+    )
 
 
 def test_the_model_must_take_the_inputs():
