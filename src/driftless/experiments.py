@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from io import StringIO
 from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
@@ -26,6 +25,7 @@ from driftless.engine.history import Record
 from driftless.engine.local import LocalTraining
 from driftless.engine.ranks import all_ranks, current, refuse_ranks
 from driftless.errors import InputError, check_choice, check_type, unknown
+from driftless.final_values import plain_text
 from driftless.progress import rounds_bar
 from driftless.report.summary import Summary, summarise
 from driftless.report.tables import record, rich_tables
@@ -194,12 +194,7 @@ class ComparisonResult:
     summary: Summary = field(repr=False)
 
     def __str__(self) -> str:
-        from rich.console import Console
-
-        text = Console(file=StringIO(), width=WIDTH, force_jupyter=False)
-        text.print(*rich_tables(self.summary), sep="\n")
-        assert isinstance(text.file, StringIO)
-        return text.file.getvalue().rstrip()
+        return plain_text(*rich_tables(self.summary), width=WIDTH).rstrip()
 
 
 def compare(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from driftless.engine.metrics import METRICS
@@ -65,7 +65,12 @@ def column(rows: Sequence[Row], name: str) -> list[float]:
 
 def final_text(name: str, rows: Sequence[Row], notices: Iterable[str] = ()) -> str:
     """Heading, table and notices, in plain text of 80 columns."""
-    out = io.StringIO()
-    Console(file=out, width=WIDTH, force_terminal=False, force_jupyter=False, no_color=True).print(final_table(rows))
-    table = [line.rstrip() for line in out.getvalue().splitlines()] if measured(rows) else []
+    table = plain_text(final_table(rows)).splitlines() if measured(rows) else []
     return "\n".join([heading(name, rows), *table, *notices])
+
+
+def plain_text(*tables: RenderableType, width: int = WIDTH) -> str:
+    """As a terminal shows them, without colours, also in a notebook."""
+    out = io.StringIO()
+    Console(file=out, width=width, force_terminal=False, force_jupyter=False, no_color=True).print(*tables, sep="\n")
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
