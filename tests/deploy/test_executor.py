@@ -139,13 +139,15 @@ def test_bad_answers_have_no_effect_and_the_run_goes_on(bad_answers: Run, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["scaffold", "adabest", "mime", "fedavg"])
-def test_the_run_on_nodes_has_the_bits_of_the_simulation(name: str, tmp_path: Path):
+def test_the_run_on_nodes_has_the_bits_of_the_simulation_of_one_client_after_the_other(name: str, tmp_path: Path):
     _, stored = played(tmp_path, name, run__cohort=3)
     federation = driftless.Federation.from_clients(
         [classification().client(i) for i in range(CLIENTS)], test=classification().client(6), classes=3
     )
     local = driftless.LocalTraining(lr=0.1, epochs=1, batch_size=3)
-    run = driftless.run(name, federation, net, rounds=ROUNDS, cohort=3, seed=5, local=local, output=tmp_path / "sim")
+    run = driftless.run(
+        name, federation, net, rounds=ROUNDS, cohort=3, seed=5, local=local, output=tmp_path / "sim", engine="single"
+    )
     assert stored.events == []
     assert same_bits(stored, run)
 

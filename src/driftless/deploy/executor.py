@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -38,8 +38,16 @@ from driftless.engine.evaluate import Evaluated, Evaluation
 from driftless.engine.example_upload import example_upload
 from driftless.engine.local import Trained
 from driftless.engine.minibatches import Block, block_of
-from driftless.engine.round import InProcess, RoundPlan, gradient_sum, in_blocks, mean_gradient, received
-from driftless.engine.sums import BlockSums
+from driftless.engine.round import (
+    GradientSum,
+    InProcess,
+    RoundPlan,
+    gradient_sum,
+    mean_gradient,
+    received,
+    split_cohort,
+)
+from driftless.engine.sums import BlockSums, add
 from driftless.engine.tree import Tree, leaves, map_leaves, stack
 from driftless.runs.checkpoint import KEPT
 
@@ -55,6 +63,11 @@ class Transport(Protocol):
     def ask(self, requests: Mapping[int, RecordDict], round: int, seconds: float) -> Mapping[int, RecordDict | str]:
         """By node, its answer, or why there is none; a node that is not named did not answer in time."""
         ...
+
+
+def filtered(parts: Sequence[Sequence[int]], found: Container[int]) -> list[list[int]]:
+    """Of each part, those that are among `found`."""
+    return [[client for client in part if client in found] for part in parts]
 
 
 class Update(NamedTuple):
@@ -83,26 +96,30 @@ class Nodes:
 
     def train(self, msg: Message, cohort: np.ndarray, t: int) -> tuple[BlockSums, OnRequest]:
         self.reasons = {}
-        order, work = in_blocks(self._plan, cohort, t), self._plan.work
-        clients, cohort_gradient = order.tolist(), None
+        parts, work = [part.tolist() for part in split_cohort(self._plan, cohort, t)], self._plan.work
+        clients, cohort_gradient = [client for part in parts for client in part], None
         if work.algorithm.full_gradient == "before":
             gradients = self._ask(ASK_GRADIENT, {MESSAGE: packed((msg.x,))}, clients, len(cohort), t, self._gradient)
             clients = [client for client in clients if client in gradients]
             if clients:
-                rows = torch.stack([gradients[client] for client in clients])
-                cohort_gradient = mean_gradient(
-                    self._plan, [gradient_sum(self._plan, self._block(clients, t, msg.x), rows)]
-                )
+                sums = [self._gradient_sum(kept, gradients, t, msg.x) for kept in filtered(parts, gradients) if kept]
+                cohort_gradient = mean_gradient(self._plan, sums)
         records = {MESSAGE: packed(msg)}
         if cohort_gradient is not None:
             records[COHORT_GRADIENT] = packed((cohort_gradient,))
         updates = self._ask(TRAIN, records, clients, len(cohort), t, self._update) if clients else {}
-        clients = [client for client in clients if client in updates]
-        arrived = torch.tensor([client in updates for client in order.tolist()], device=msg.x.device)
-        trained = self._trained([updates[client] for client in clients], msg.x)
-        block = self._block(clients, t, msg.x)
-        self._arrived = t, clients
-        return received(self._plan, block, trained, arrived), cohort_gradient
+        self._arrived = t, [client for client in clients if client in updates]
+        total = None
+        for part, kept in zip(parts, filtered(parts, updates), strict=True):  # as `single` sums them: the same bits
+            arrived = torch.tensor([client in updates for client in part], device=msg.x.device)
+            trained = self._trained([updates[client] for client in kept], msg.x)
+            total = add(total, received(self._plan, self._block(kept, t, msg.x), trained, arrived))
+        assert total is not None
+        return total, cohort_gradient
+
+    def _gradient_sum(self, clients: list[int], gradients: Mapping[int, Tensor], t: int, x: Vector) -> GradientSum:
+        rows = torch.stack([gradients[client] for client in clients])
+        return gradient_sum(self._plan, self._block(clients, t, x), rows)
 
     def accept(self) -> list[tuple[list[int], Tensor]]:
         t, clients = self._arrived

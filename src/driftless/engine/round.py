@@ -132,7 +132,7 @@ def play_round(
     total, cohort_gradient = executor.train(msg, cohort, t)
     row = traffic(msg, total.uploads, len(cohort), algorithm)
     row["bytes_down"] += in_vain
-    missing = in_blocks(plan, cohort, t)[~total.arrived.cpu().numpy()].tolist()
+    missing = np.concatenate(split_cohort(plan, cohort, t))[~total.arrived.cpu().numpy()].tolist()
     left_out = {client: executor.reasons.get(client, NOT_FINITE) for client in missing}
     if total.number == 0:
         empty = play_empty_round(plan, algorithm, server, msg, t)
@@ -217,15 +217,16 @@ class InProcess:
 
 
 def blocks_of(plan: RoundPlan, cohort: np.ndarray, t: int, x: Vector) -> list[Block]:
-    """The cohort in blocks of equal sizes, as far as that is possible; numbers are of the type and device of x."""
-    parts = np.array_split(in_blocks(plan, cohort, t), -(-len(cohort) // plan.block_size))
-    return [block_of(plan.work, clients, t, x) for clients in parts]
+    """The cohort in blocks; numbers are of the type and device of x."""
+    return [block_of(plan.work, clients, t, x) for clients in split_cohort(plan, cohort, t)]
 
 
-def in_blocks(plan: RoundPlan, cohort: np.ndarray, t: int) -> np.ndarray:
-    """The cohort by the number of steps, then examples, then client: those of a block finish at about the same time."""
+def split_cohort(plan: RoundPlan, cohort: np.ndarray, t: int) -> list[np.ndarray]:
+    """Parts of equal sizes, as far as that is possible, of the cohort by the number of steps, then examples, then
+    client: those of a block finish at about the same time."""
     examples = plan.work.federation.sizes[cohort]
-    return cohort[np.lexsort((cohort, examples, steps_of(plan.work.training.in_round(t), examples)))]
+    order = np.lexsort((cohort, examples, steps_of(plan.work.training.in_round(t), examples)))
+    return np.array_split(cohort[order], -(-len(cohort) // plan.block_size))
 
 
 def train_block(
