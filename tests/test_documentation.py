@@ -74,7 +74,7 @@ def test_the_printed_command_is_understood(command: str, monkeypatch: pytest.Mon
         _, file, overrides = split_arguments(words)
         tune.plan(file, overrides)
     elif name == "reproduce":
-        assert chosen([word for word in words if word not in SCALES])
+        assert chosen([word for word in words if word not in SCALES and not re.fullmatch(r"\d+(h|min|s)", word)])
     elif name == "cost":
         assert set(words) <= set(ALGORITHMS)
 
