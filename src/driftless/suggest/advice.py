@@ -23,20 +23,30 @@ NOT_TESTED = "the paper claims it, not tested here"
 
 @dataclass(frozen=True)
 class Sentence:
-    """One thing that speaks for or against an algorithm."""
+    """One thing that speaks for or against an algorithm.
+
+    Attributes:
+        text: What speaks for it, or against it.
+        evidence: "collection/experiment/claim" of a published result, "by construction" or "the paper claims ...".
+        verdict: The published verdict that the text relies on; empty without an experiment.
+        when: The situation that it is about; empty: any.
+        gain: Points of accuracy over FedAvg that were measured in the situation: candidates are sorted by it.
+
+    Examples:
+        >>> from driftless.suggest import advice
+        >>> print(advice("fedavg").helps[0])
+        Nothing but a learning rate to tune; one vector each way, no state. (by construction)
+    """
 
     text: str
     evidence: str
-    """ "collection/experiment/claim" of a published result, "by construction" or "the paper claims ...". """
     verdict: str = ""
-    """The published verdict that the text relies on; empty without an experiment."""
     when: str = ""
-    """The situation that it is about; empty: any."""
     gain: float | None = None
-    """Points of accuracy over FedAvg that were measured in the situation: candidates are sorted by it."""
 
     @property
     def source(self) -> str:
+        """The evidence, with its verdict."""
         return f"{self.evidence}: {self.verdict}" if self.verdict else self.evidence
 
     def __str__(self) -> str:
@@ -45,21 +55,40 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Advice:
-    """What speaks for an algorithm and what against it."""
+    """What speaks for an algorithm and what against it.
+
+    Attributes:
+        name: Of the algorithm.
+        helps: What speaks for it.
+        hurts: What speaks against it.
+        space: What to search first; empty: what `driftless tune` searches by default.
+
+    Examples:
+        >>> from driftless.suggest import advice
+        >>> advice("scaffold").gain("few labels") > 0
+        True
+    """
 
     name: str
     helps: tuple[Sentence, ...] = ()
     hurts: tuple[Sentence, ...] = ()
     space: Mapping[str, list[float]] = field(default_factory=dict)
-    """What to search first; empty: what `driftless tune` searches by default."""
 
     def gain(self, situation: Situation) -> float | None:
-        """Over FedAvg; None where no experiment has decided it."""
+        """Points over FedAvg; None where no experiment has decided it.
+
+        Args:
+            situation: "few labels", "alike", "seldom", "private" or "any".
+        """
         return next((one.gain for one in (*self.helps, *self.hurts) if one.when == situation and one.gain is not None),
                     None)  # fmt: skip
 
     def about(self, situation: Situation) -> tuple[list[Sentence], list[Sentence]]:
-        """What speaks for it and against it there; first what is about this situation."""
+        """What speaks for it and against it there; first what is about this situation.
+
+        Args:
+            situation: "few labels", "alike", "seldom", "private" or "any".
+        """
         return tuple(
             sorted((one for one in side if one.when in ("", situation)), key=lambda one: one.when == "")
             for side in (self.helps, self.hurts)
@@ -72,7 +101,22 @@ def stored() -> Mapping[str, Any]:
 
 
 def advice(name: str) -> Advice:
-    """Of an algorithm of `driftless list algorithms`."""
+    """What is known of an algorithm.
+
+    Args:
+        name: Of `driftless list algorithms`.
+
+    Returns:
+        What speaks for it and against it, with the evidence.
+
+    Raises:
+        InputError: There is no algorithm of this name.
+
+    Examples:
+        >>> from driftless.suggest import advice
+        >>> advice("adabest").name
+        'adabest'
+    """
     if name not in ALGORITHMS:
         raise unknown("algorithm", name, ALGORITHMS)
     entry = stored()[name]

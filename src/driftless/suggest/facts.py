@@ -26,27 +26,44 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Facts:
+    """What is seen of a federation and a planned run.
+
+    Attributes:
+        clients: N, training clients.
+        cohort: M, the mean number of clients of a round.
+        rounds: Of the run that is planned.
+        smallest: Examples of the smallest client.
+        median: Of the examples of a client.
+        largest: Examples of the largest client.
+        spread: Standard deviation of the sizes over their mean.
+        classes: Labels in all; None: regression.
+        skew: Mean total variation distance between the labels of a client and all labels: 0 alike, near 1 apart. None
+            without labels.
+        skew_at_random: The same if the labels were dealt at random: clients with few examples differ by chance.
+
+    Examples:
+        >>> import driftless
+        >>> from driftless.suggest import suggest
+        >>> federation = driftless.load("digits", clients=100, partition="iid", seed=0)
+        >>> facts = suggest(federation, rounds=60, cohort=10).facts
+        >>> facts.clients, facts.returns, facts.labels
+        (100, 6.0, 'alike')
+    """
+
     clients: int
-    """N, training clients."""
     cohort: float
-    """M, the mean number of clients of a round."""
     rounds: int
     smallest: int
     median: float
     largest: int
-    """Examples of a client."""
     spread: float
-    """Standard deviation of the sizes over their mean."""
     classes: int | None
-    """None: regression."""
     skew: float | None
-    """Mean total variation distance between the labels of a client and all labels: 0 alike, near 1 apart. None without
-    labels."""
     skew_at_random: float | None
-    """The same if the labels were dealt at random: clients with few examples differ by chance."""
 
     @property
     def participation(self) -> float:
+        """The share of clients that take part in a round."""
         return self.cohort / self.clients
 
     @property
@@ -63,6 +80,7 @@ class Facts:
 
     @property
     def labels(self) -> Skew:
+        """How the labels of clients differ, in a word."""
         skew = self.relative_skew
         if skew is None:
             return "unknown"
@@ -70,13 +88,16 @@ class Facts:
 
     @property
     def seldom(self) -> bool:
+        """Whether most clients take part less than twice."""
         return self.returns < SELDOM
 
     @property
     def unequal(self) -> bool:
+        """Whether sizes differ much."""
         return self.spread > UNEQUAL
 
     def as_json(self) -> dict[str, Any]:
+        """Plain values, by name."""
         return {
             "clients": self.clients,
             "cohort": self.cohort,

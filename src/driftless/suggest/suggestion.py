@@ -49,25 +49,59 @@ class Limits:
 
 @dataclass(frozen=True)
 class Candidate:
+    """An algorithm to try.
+
+    Attributes:
+        name: Its name in commands.
+        gain: Measured points of accuracy over FedAvg in a setting like this one; None: not measured or not decided.
+        why: What speaks for it.
+        against: What speaks against it.
+        space: The settings to search first.
+        cost: What it sends, keeps and computes, for this model.
+        command: A search of its settings.
+
+    Examples:
+        >>> import driftless
+        >>> from driftless.suggest import suggest
+        >>> federation = driftless.load("digits", clients=100, partition="iid", seed=0)
+        >>> first = suggest(federation, rounds=60, cohort=10).candidates[0]
+        >>> first.name, first.cost.vectors.up
+        ('fedavg', 1)
+    """
+
     name: str
     gain: float | None
-    """Measured points of accuracy over FedAvg in a setting like this one; None: not measured or not decided."""
     why: tuple[Sentence, ...]
     against: tuple[Sentence, ...]
     space: Mapping[str, Sequence[float]]
     cost: Cost
     command: str
-    """A search of its settings."""
 
 
 @dataclass(frozen=True)
 class Suggestion:
+    """Three algorithms to try first; prints as a text of 80 columns.
+
+    Attributes:
+        facts: What is seen of the federation.
+        situation: Which of the situations that were studied it is like.
+        candidates: The best first.
+        notes: What else should be considered.
+        next: The command that compares the candidates with FedAvg.
+
+    Examples:
+        >>> import driftless
+        >>> from driftless.suggest import suggest
+        >>> federation = driftless.load("digits", clients=100, partition="iid", seed=0)
+        >>> suggest(federation, rounds=60, cohort=10).situation
+        'alike'
+    """
+
     facts: Facts
     situation: Situation
     candidates: tuple[Candidate, ...]
     notes: tuple[str, ...]
     next: str
-    """The command that compares the candidates with FedAvg."""
 
     def __str__(self) -> str:
         from driftless.suggest.text import as_text
@@ -75,6 +109,7 @@ class Suggestion:
         return as_text(self)
 
     def as_json(self) -> dict[str, Any]:
+        """Plain values, as `driftless suggest --json` prints them."""
         return {
             "facts": self.facts.as_json(),
             "situation": self.situation,
@@ -112,7 +147,7 @@ def suggest(
     Returns:
         A `Suggestion`: print it, or read `candidates`.
 
-    Example:
+    Examples:
         >>> import driftless
         >>> from driftless.suggest import suggest
         >>> federation = driftless.load("digits", clients=100, partition="iid", seed=0)

@@ -19,12 +19,34 @@ MOST = 5
 
 
 class LawBroken(AssertionError):
-    """An algorithm breaks laws; `broken` has, by the name of each, the sentences that say where and what to do."""
+    """An algorithm breaks laws.
+
+    Args:
+        algorithm: The one that breaks them.
+        broken: By the name of each law, the sentences that say where and what to do.
+        unchecked: Laws that could not be checked, and why.
+
+    Attributes:
+        broken: As given.
+        unchecked: As given.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> import driftless
+        >>> @dataclass(frozen=True)
+        ... class Mine(driftless.algorithms.FedAvg):
+        ...     def upload(self, y, local, msg, client, r):
+        ...         return driftless.Delta(msg.x - y), client
+        >>> try:
+        ...     driftless.testing.LAWS["x_and_delta"](Mine())
+        ... except driftless.testing.LawBroken as error:
+        ...     print(list(error.broken))
+        ['x_and_delta']
+    """
 
     def __init__(self, algorithm: Algorithm, broken: Mapping[str, list[str]], unchecked: Mapping[str, str]) -> None:
         self.broken = dict(broken)
         self.unchecked = dict(unchecked)
-        """Laws that could not be checked, and why."""
         lines = [f"{type(algorithm).__name__} breaks {counted(len(broken), 'law')}."]
         for name, sentences in broken.items():
             lines += ["", f"{name}: {LAWS[name].statement}", *(f"  - {sentence}" for sentence in sentences[:MOST])]
@@ -38,13 +60,24 @@ class LawBroken(AssertionError):
 
 @dataclass(frozen=True)
 class Law:
-    """A law that every algorithm obeys. Called with an algorithm, it raises LawBroken if that one does not."""
+    """A law that every algorithm obeys. Called with an algorithm, it raises LawBroken if that one does not.
+
+    Attributes:
+        sentences_about: A function that yields sentences about what breaks the law.
+
+    Examples:
+        >>> import driftless
+        >>> law = driftless.testing.LAWS["x_and_delta"]
+        >>> law(driftless.algorithms.FedAvg())
+        >>> law.name
+        'x_and_delta'
+    """
 
     sentences_about: Callable[[Algorithm], Iterator[str]]
-    """Sentences about what breaks it."""
 
     @property
     def name(self) -> str:
+        """Its key in LAWS."""
         return self.sentences_about.__name__
 
     @property
