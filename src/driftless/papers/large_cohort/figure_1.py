@@ -52,10 +52,17 @@ def norm_spikes(outcome: Outcome) -> Iterable[Check]:
         yield mostly("failures after more than twice the median norm", [value > 2 for value in known], above=0.75)
 
 
+def until_failure(run: Run) -> slice:
+    """Later norms may be as large as numbers can be."""
+    failures = np.flatnonzero(run.column("failure") > 0)
+    return slice(int(failures[0]) + 1) if len(failures) else slice(None)
+
+
 def success_and_failure(outcome: Outcome) -> list[Panel]:
     """A run that went well beside one that did not, where there is one: accuracy and norm; and the failure rates."""
     by = "rate" if outcome.places("rate") else "data"
-    panels = sweep(outcome, "cohort", FAILURES, line="clipping", by=by, log_x=True)[:2]
+    rates = sweep(outcome, "cohort", FAILURES, line="clipping", by=by, log_x=True)
+    panels = sorted(rates, key=lambda panel: -max(max(line.y) for line in panel.lines))[:2]
     one = max(outcome.pick(clipping="none"), key=lambda found: (sum(failures(found)), cohort_size(found)))
     for word, wanted in (("went well", False), ("failed", True)):
         runs = [run for run in one.runs if failed(run) == wanted and len(run.rounds)][:1]
@@ -64,7 +71,8 @@ def success_and_failure(outcome: Outcome) -> list[Panel]:
                 ("cohort_accuracy", "training accuracy (%)", False),
                 ("norm_update", "norm of the mean update", True),
             ):
-                line = Line("", run.rounds.tolist(), (in_per_cent(key) * run.column(key)).tolist())
+                shown = until_failure(run)
+                line = Line("", run.rounds[shown].tolist(), (in_per_cent(key) * run.column(key)[shown]).tolist())
                 panels.append(Panel(f"M = {cohort_size(one)}, a run that {word}", "rounds", title, (line,), log_y=log))
     return panels
 
