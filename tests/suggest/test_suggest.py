@@ -94,6 +94,16 @@ def test_clients_that_seldom_return_are_a_situation_of_their_own(skewed: driftle
     assert suggest(skewed, rounds=10, cohort=3).situation == "seldom"
 
 
+@pytest.mark.parametrize("rounds", [5, 100])
+@pytest.mark.parametrize("client_state", [True, False])
+@pytest.mark.parametrize("private", [True, False])
+def test_there_are_always_three_candidates(
+    skewed: driftless.Federation, rounds: int, client_state: bool, private: bool
+):
+    found = suggest(skewed, "logistic", rounds=rounds, cohort=5, client_state=client_state, private=private, upload=1)
+    assert len(found.candidates) == 3
+
+
 def test_clients_that_are_alike_give_fedavg_first():
     federation = driftless.load("digits", clients=50, partition="iid", seed=0)
     assert names(suggest(federation, rounds=60, cohort=10))[0] == "fedavg"

@@ -21,7 +21,7 @@ from driftless.suggest.advice import Advice, Sentence, Situation, advice
 from driftless.suggest.facts import Facts, facts_of
 
 CANDIDATES = 3
-FALLBACK = ("fedavg", "fedavgm", "fedadam")
+FALLBACK = ("fedavg", "fedavgm", "fedadam", "fedprox", "ghbm")
 """Where too few have been measured: no state on clients, one vector up."""
 BASELINE = "fedavg"
 SITUATION_TEXT: Mapping[Situation, str] = {
