@@ -7,7 +7,7 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 CORE := torch numpy pydantic typer rich safetensors matplotlib plotly jinja2 pooch PIL scipy torchmetrics
-FAST := tests/test_layering.py tests/laws/test_interface_laws.py $(wildcard tests/algorithms/test_*identities.py) \
+FAST := tests/test_layering.py tests/laws/test_interface_laws.py tests/algorithms/test_identities.py \
 	tests/report/test_summary.py tests/test_cli.py::test_resume_finishes_a_run_and_shows_its_result \
 	tests/runs/test_resume_after_kill.py::test_a_killed_process_is_resumed_to_the_same_bits
 DEV := pytest hypothesis xdist pytest_timeout ruff pyright optuna tensorboard mlflow wandb h5py \
