@@ -27,7 +27,6 @@ class Description(NamedTuple):
     paper: str
     equations: tuple[Equation, ...]
     hyper_parameters: Mapping[str, str]
-    vectors: str
     deviations: str
 
 
@@ -36,7 +35,7 @@ def describe(cls: type) -> Description:
     sentence, _, idea = parts[""].partition("\n\n")
     return Description(
         sentence, idea, joined(parts["Paper"]), tuple(equations_of(cls)), entries(parts.get("Hyper-parameters", "")),
-        joined(parts["Vectors"]), joined(parts["Deviations"]),
+        joined(parts["Deviations"]),
     )  # fmt: skip
 
 

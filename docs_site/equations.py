@@ -14,10 +14,9 @@ FUNCTIONS: dict[str, Callable[[str], str]] = {
     "abs": lambda inner: rf"\lvert {inner} \rvert",
     "sum_k": lambda inner: rf"\textstyle\sum_k {inner}",
 }
-OPERATORS: dict[type[ast.operator], tuple[int, str]] = {
-    ast.Add: (1, " + "), ast.Sub: (1, " - "), ast.Mult: (2, r"\,"), ast.Div: (2, "/"), ast.Pow: (4, "^"),
-}  # fmt: skip
-UNARY, ATOM = 3, 5
+SUMS: dict[type[ast.operator], str] = {ast.Add: " + ", ast.Sub: " - "}
+SUM, PRODUCT, UNARY, POWER, ATOM = 1, 2, 3, 4, 5
+"""How tightly operators bind."""
 SIGNS = {"=": "=", "<-": r"\leftarrow"}
 COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.LtE: r"\le", ast.GtE: r"\ge", ast.Lt: "<", ast.Gt: ">", ast.Eq: "=", ast.NotEq: r"\ne",
@@ -45,23 +44,22 @@ def latex(node: ast.expr) -> tuple[int, str]:
         case ast.BinOp(left=left, op=ast.Div(), right=right):
             return ATOM, rf"\frac{{{latex(left)[1]}}}{{{latex(right)[1]}}}"
         case ast.BinOp(left=base, op=ast.Pow(), right=power):
-            return 4, f"{inside(base, ATOM)}^{{{latex(power)[1]}}}"
+            return POWER, f"{inside(base, ATOM)}^{{{latex(power)[1]}}}"
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return 2, product(inside(left, 2), inside(right, 2))
+            return PRODUCT, product(inside(left, PRODUCT), inside(right, PRODUCT))
         case ast.BinOp(left=left, op=op, right=right):
-            level, sign = OPERATORS[type(op)]
-            return level, f"{inside(left, level)}{sign}{inside(right, level + isinstance(op, ast.Sub))}"
+            return SUM, f"{inside(left, SUM)}{SUMS[type(op)]}{inside(right, SUM + isinstance(op, ast.Sub))}"
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             return 0, f"{inside(left, 0)} {COMPARISONS[type(op)]} {inside(right, 0)}"
         case ast.Call(func=ast.Name(id="sum_s"), args=[term, first, last]):
-            return 2, rf"\textstyle\sum_{{s={latex(first)[1]}}}^{{{latex(last)[1]}}} {inside(term, 2)}"
+            return PRODUCT, rf"\textstyle\sum_{{s={latex(first)[1]}}}^{{{latex(last)[1]}}} {inside(term, PRODUCT)}"
         case ast.Call(func=ast.Name(id="grad"), args=[function_, at]):
             return ATOM, rf"\nabla {latex(function_)[1]}({latex(at)[1]})"
         case ast.Call(func=ast.Name(id=name), args=arguments):
             inner = ", ".join(latex(one)[1] for one in arguments)
             return ATOM, FUNCTIONS[name](inner) if name in FUNCTIONS else rf"{function(name)}({inner})"
         case ast.Subscript(value=value, slice=index):
-            return 4, f"{latex(value)[1]}{'^' if is_round(index) else '_'}{{{latex(index)[1]}}}"
+            return POWER, f"{latex(value)[1]}{'^' if is_round(index) else '_'}{{{latex(index)[1]}}}"
         case _:
             raise ValueError(f"{ast.unparse(node)} is not part of an equation")
 

@@ -155,6 +155,8 @@ def suggest(
         'fedavg'
     """
     check_type("federation", federation, Federation, "a driftless.Federation", "make one with driftless.load")
+    if upload is not None:
+        check_range("upload", upload, 0, float("inf"), low_open=True)
     limits = Limits(client_state, upload, as_bytes(upload_bytes), private)
     facts = facts_of(federation, cohort, rounds)
     situation = situation_of(facts, private)
@@ -202,8 +204,6 @@ def situation_of(facts: Facts, private: bool) -> Situation:
 
 
 def is_allowed(name: str, cost: Cost, limits: Limits) -> bool:
-    if limits.upload is not None:
-        check_range("upload", limits.upload, 0, float("inf"), low_open=True)
     return (
         (limits.client_state or cost.vectors.client == 0)
         and (limits.upload is None or cost.vectors.up <= limits.upload)
