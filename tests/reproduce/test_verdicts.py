@@ -44,7 +44,7 @@ def test_a_scale_other_than_small_is_named():
     open_ = {"verdict": "undecided", "kind": "experiment"}
     assert state_text({"scale": "small", "claims": {"a": open_, "b": open_}}) == "2 undecided"
     assert state_text({"scale": "paper", "claims": {"a": open_}}) == "1 undecided (paper scale)"
-    assert state_text(None) == "not run yet"
+    assert state_text(None) == "not tested yet"
 
 
 def test_published_verdicts_follow_from_the_published_numbers():

@@ -30,7 +30,8 @@ TITLES: dict[Kind, str] = {
     "count": "Exact counts",
     "experiment": "Experiments",
 }
-NOT_RUN = "not run yet"
+NOT_RUN = "not tested yet"
+"""It can be run here, and has not been."""
 MOST_AGAINST = 4
 """Comparisons against a claim that its page names."""
 
@@ -51,7 +52,8 @@ INDEX = (
     "Every experiment of the papers, with a verdict for each claim by a rule that was committed before the run. "
     "Identities, bounds and proofs are checked where they are exact, and costs are counted: these are certain. "
     "Experiments are reduced to what two cores can do, or use other data where the paper's cannot be had; their "
-    "verdicts are about the reduced setting, carry an interval, and say how far they are from the paper's. `driftless "
+    "verdicts are about the reduced setting, carry an interval, and say how far they are from the paper's. *Not tested* "
+    "means that two cores cannot tell, *not tested yet* that an experiment is ready and has not been run. `driftless "
     "list papers` shows the same list, [reproduce](../reproduce.md) says how claims are judged and how to run an "
     "experiment as published."
 )
