@@ -52,10 +52,10 @@ INDEX = (
     "Every experiment of the papers, with a verdict for each claim by a rule that was committed before the run. "
     "Identities, bounds and proofs are checked where they are exact, and costs are counted: these are certain. "
     "Experiments are reduced to what two cores can do, or use other data where the paper's cannot be had; their "
-    "verdicts are about the reduced setting, carry an interval, and say how far they are from the paper's. *Not tested* "
-    "means that two cores cannot tell, *not tested yet* that an experiment is ready and has not been run. `driftless "
-    "list papers` shows the same list, [reproduce](../reproduce.md) says how claims are judged and how to run an "
-    "experiment as published."
+    "verdicts are about the reduced setting, carry an interval, and say how far they are from the paper's. *Not "
+    "tested* means that two cores cannot tell, *not tested yet* that an experiment is ready and has not been run. "
+    "`driftless list papers` shows the same list, [reproduce](../reproduce.md) says how claims are judged and how to "
+    "run an experiment as published."
 )
 
 Record = Mapping[str, Any]
