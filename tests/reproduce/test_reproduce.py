@@ -121,6 +121,14 @@ def test_a_grid_is_searched_with_its_seeds_only(tmp_path: Path):
     assert len(list((tmp_path / "runs").iterdir())) == 3  # two points with one seed, the better one with another
 
 
+def test_what_is_planned_counts_the_runs_that_will_be_played(tmp_path: Path):
+    small = Setup((SEARCHED, cell("scaffold")), seeds=3, grid_seeds=1)
+    experiment = replace(EXPERIMENT, small=small)
+    planned = planning.as_json(experiment, "small", tmp_path)
+    look(PAPER, experiment, "small", tmp_path, 3, jobs=1)
+    assert planned["runs"] == len(list((tmp_path / "runs").iterdir())) == 7
+
+
 def test_a_claim_about_a_cell_that_is_not_run_is_not_tested():
     def checks(outcome: Outcome) -> Iterable[Check]:
         yield exact("", bool(outcome.one(algorithm="mime")))

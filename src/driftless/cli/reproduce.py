@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     Wanted = Sequence[tuple[Paper, Experiment]]
 
 REPRODUCED = Path("runs") / "reproduce"
+SAME_COMMAND = "the same command"
+"""Continues after a stop, with the experiments and the folders that it names."""
 
 
 def reproduce_command(
@@ -86,11 +88,11 @@ def run_all(
         if not silent:
             out.print(pages.rules_table(experiment))
         setup = experiment.setup(scale)
-        runs = runner.plan(setup.cells, output, range(setup.seeds)) if setup else []
+        runs = runner.first_look(setup, output) if setup else []
         title = f"{paper.name}/{experiment.name}"
         with (
             rounds_bar(title, runner.total_rounds(runs), silent) as bar,
-            continued(f"driftless reproduce {title} --scale {scale}"),
+            continued(SAME_COMMAND),
         ):
             done = runner.reproduce(paper, experiment, scale, output, jobs, bar)
         publish_into(publish, done)
@@ -121,7 +123,7 @@ def run_within(
         return lambda done: None
 
     try:
-        with budget.at_most(limit), continued("the same command"):
+        with budget.at_most(limit), continued(SAME_COMMAND):
             for done in budget.work_down(wanted, scale, output, jobs, announced):
                 publish_into(publish, done)
     except budget.Spent:

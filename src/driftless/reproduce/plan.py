@@ -20,7 +20,7 @@ from driftless.data.inputs import select
 from driftless.errors import InputError
 from driftless.models import build
 from driftless.reproduce.experiment import Cell, Experiment, Scale
-from driftless.reproduce.runner import Planned, plan, resolved, total_rounds
+from driftless.reproduce.runner import Planned, first_look, resolved, total_rounds
 from driftless.reproduce.strength import strength
 
 MOST_VALUES = 4
@@ -50,7 +50,7 @@ def flat(tree: Mapping[str, Any]) -> dict[str, Any]:
 def as_json(experiment: Experiment, scale: Scale, output: Path) -> dict[str, Any]:
     setup = experiment.setup(scale)
     ours, papers = (settings_of(one.cells) if one else {} for one in (setup, experiment.paper))
-    runs = plan(setup.cells, output, range(setup.seeds)) if setup else []
+    runs = first_look(setup, output) if setup else []
     found: dict[str, Any] = {
         "experiment": experiment.name,
         "scale": scale,
