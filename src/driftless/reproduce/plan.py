@@ -20,6 +20,7 @@ from driftless.data.inputs import select
 from driftless.errors import InputError
 from driftless.models import build
 from driftless.reproduce.experiment import Cell, Experiment, Scale
+from driftless.reproduce.pages import duration
 from driftless.reproduce.runner import Planned, first_look, resolved, total_rounds
 from driftless.reproduce.strength import strength
 
@@ -29,6 +30,7 @@ TIMED = 0.3
 """Seconds for which the minibatches of a model are timed."""
 OVERHEAD = 1.3
 """Of a run over its local steps: averaging, evaluation, reading of batches."""
+UNKNOWN = "unknown: the data are not here"
 IGNORED = ("run.seed", "run.output", "run.label", "run.checkpoint_every", "data.seed")
 
 
@@ -167,15 +169,9 @@ def summary(found: Mapping[str, Any]) -> str:
     else:
         lines = [f"{found['scale']}: {found['runs']} runs with {seeds} seeds, {found['rounds']:,} rounds with {first}"]
         lines.append(f"data: {', '.join(found['data'])}")
-        lines.append(f"expected: {duration(found['expected_seconds'])}")
+        seconds = found["expected_seconds"]
+        here = f"about {duration(seconds)} of one core, by the time of a minibatch here" if seconds else UNKNOWN
+        lines.append(f"expected: {here}")
     if found["reduced"]:
         lines.append(f"reduced: {found['reduced']}")
     return "\n".join(lines)
-
-
-def duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "unknown: the data are not here"
-    hours = seconds / 3600
-    text = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if hours < 2 else f"{hours:,.0f} h"
-    return f"about {text} of one core, by the time of a minibatch here"
