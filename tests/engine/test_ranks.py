@@ -290,7 +290,7 @@ def test_torchrun_restarts_a_run_of_which_a_rank_was_killed_and_it_reaches_the_s
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     assert time.monotonic() - start < 60
-    assert ended.stderr.count("of 2 has ended without a word; was it killed?") == 1
+    assert "exitcode: -9" in ended.stderr, "torchrun tells which rank was killed, before the other rank can"
     assert ended.stdout.count("saved in") == 1
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == weights
     assert [json.loads(line)["round"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()] == [
