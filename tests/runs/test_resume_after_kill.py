@@ -1,7 +1,7 @@
 """Exact resume: killed at any moment, a run continues to the same bits as one that was never interrupted.
 
-Real processes are killed with SIGKILL, at random moments and in the middle of writing a file. In this process, every
-algorithm is cut off at a random round, and one run at every single write that it makes.
+Real processes are killed with SIGKILL, in the middle of a round or of writing a file, and at random moments. In this
+process, every algorithm is cut off at a random round, and one run at every single write that it makes.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from driftless.runs.run import resume as resume_run
 from driftless.runs.run import start as start_run
 from runs.runs import MAIN, AfterRound, assert_same_run, lines, process, resume, small, start, wait_until, words
 
-# Real processes. Rounds are made long enough to be hit.
+# Real processes. They kill themselves, so that a busy machine does not let them finish before the kill arrives.
 
 ROUNDS = 24
 LONGER = [f"rounds={ROUNDS}", "checkpoint_every=4", "epochs=3", "batch_size=20"]
-KILLS_ITSELF = """
+DURING_WRITE = """
 import os, signal, sys
 left, fsync = int(sys.argv.pop(1)), os.fsync
 
@@ -49,39 +49,62 @@ def killed_in_the_middle(descriptor):
 os.fsync = killed_in_the_middle
 """
 """A process that dies when half of its n-th file is written."""
+AFTER_ROUND = """
+import os, signal, sys
+from driftless.runs.files import Lines
+last, left, write = int(sys.argv.pop(1)), int(sys.argv.pop(1)), Lines.write
+
+def count_calls(frame, event, argument):
+    global left
+    left -= 1
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def write_and_count(self, content):
+    write(self, content)
+    if content.get("round") == last and "train_loss" in content:
+        sys.setprofile(count_calls)
+
+Lines.write = write_and_count
+"""
+"""A process that dies so many calls and returns of functions after a round's line of metrics."""
+CALLS = 20_000
+"""At most so many; a round has 7,500 or more."""
+
+
+class Kill(NamedTuple):
+    program: str
+    at: int
+    """The number of the file, or of the round."""
 
 
 class Case(NamedTuple):
     settings: list[str]
-    kills: list[int | str]
-    """A number: killed soon after so many rounds. "write 8": killed in the middle of writing its 8th file."""
+    kills: list[Kill]
 
 
 CASES = {
-    "adabest": Case(["algorithm=adabest"], [3, 9]),
-    "scaffold": Case(["algorithm=scaffold"], ["write 12", 19]),
-    "ghbm": Case(["algorithm=ghbm", "tau=3"], ["write 8"]),
-    "feddyn, all clients' models": Case(["algorithm=feddyn", "inference=clients"], [1]),
-    "scaffold with faults": Case(["algorithm=scaffold", "dropout=0.3", "attack=nan", "attackers=0.2"], [5, 14]),
-    "feddyn on disk": Case(["algorithm=feddyn", "inference=clients", "engine.store=disk"], [6]),
+    "adabest": Case(["algorithm=adabest"], [Kill(AFTER_ROUND, 3), Kill(AFTER_ROUND, 9)]),
+    "scaffold": Case(["algorithm=scaffold"], [Kill(DURING_WRITE, 12), Kill(AFTER_ROUND, 19)]),
+    "ghbm": Case(["algorithm=ghbm", "tau=3"], [Kill(DURING_WRITE, 8)]),
+    "feddyn, all clients' models": Case(["algorithm=feddyn", "inference=clients"], [Kill(AFTER_ROUND, 1)]),
+    "scaffold with faults": Case(
+        ["algorithm=scaffold", "dropout=0.3", "attack=nan", "attackers=0.2"],
+        [Kill(AFTER_ROUND, 5), Kill(AFTER_ROUND, 14)],
+    ),
+    "feddyn on disk": Case(["algorithm=feddyn", "inference=clients", "engine.store=disk"], [Kill(AFTER_ROUND, 6)]),
 }
 PAIRS = [list(CASES)[i : i + 2] for i in range(0, len(CASES), 2)]
 
 
 def kill_repeatedly(run: Path, name: str) -> None:
     """Start the case's run and resume it, each time in a process that is killed."""
-    case, moments = CASES[name], random.Random(name)
-    for number, kill in enumerate(case.kills):
+    case, calls = CASES[name], random.Random(name)
+    for number, (program, at) in enumerate(case.kills):
         arguments = ["resume", str(run)] if number else ["run", *words(*LONGER, *case.settings, f"output={run}")]
-        if isinstance(kill, str):
-            with process(kill.split()[1], *arguments, "--quiet", program=f"{KILLS_ITSELF}\n{MAIN}") as child:
-                _, said = child.communicate(timeout=60)
-        else:
-            with process(*arguments, "--quiet") as child:
-                wait_until(lambda target=kill: lines(run) >= target, child)
-                time.sleep(moments.uniform(0, 0.03))
-                child.send_signal(signal.SIGKILL)
-                _, said = child.communicate(timeout=60)
+        moment = [at] if program is DURING_WRITE else [at, calls.randint(1, CALLS)]
+        with process(*moment, *arguments, "--quiet", program=f"{program}\n{MAIN}") as child:
+            _, said = child.communicate(timeout=60)
         assert child.returncode == -signal.SIGKILL, f"the process ended before it was killed: {said}"
         assert not (run / "result.json").exists()
         assert 1 <= lines(run) < ROUNDS
