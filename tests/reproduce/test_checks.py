@@ -21,7 +21,7 @@ from driftless.reproduce.checks import (
     seldom,
     within,
 )
-from driftless.reproduce.experiment import Claim
+from driftless.reproduce.experiment import Claim, Verdict
 from driftless.reproduce.false_verdicts import count_false_verdicts
 from driftless.reproduce.intervals import ERROR, error_of_a_look, share_interval, t_interval
 from driftless.reproduce.judge import Finding, verdict_of
@@ -164,6 +164,22 @@ def test_one_of_many_comparisons_must_be_more_certain_to_refute_a_claim_about_al
     assert verdict_of(claim("all"), [check, *[SUPPORTED] * 19], 0.05) == "undecided"
 
 
+@pytest.mark.parametrize(
+    ("decided_by", "verdict", "shown"),
+    [("all", "refuted", 1), ("all", "undecided", 2), ("any", "supported", 0), ("any", "undecided", 2)],
+)
+def test_the_interval_beside_a_verdict_is_that_of_a_comparison_with_this_verdict(
+    decided_by: str, verdict: Verdict, shown: int
+):
+    """A refuted claim does not show a comparison that might still hold, however wide its interval."""
+    checks = (
+        above("holds", array(1.0, 1.01, 1.02), 0.0),
+        above("does not hold", array(-0.2, -0.21, -0.22), 0.0),
+        above("unknown", array(-9.0, 5.0, 12.0), 0.0),
+    )
+    assert Finding(claim(decided_by), verdict, checks, 0.05).decisive is checks[shown]
+
+
 def test_an_undecided_claim_says_how_many_seeds_would_decide_it():
     seen = array(1.0, 2.0, -0.5)
     finding = Finding(claim("all"), "undecided", (above("", seen, 0.0),), 0.05)
@@ -174,6 +190,14 @@ def test_an_undecided_claim_says_how_many_seeds_would_decide_it():
     assert mean <= stats.t.isf(0.025, n - 2) * std / math.sqrt(n - 1)
     none = Finding(claim("all"), "undecided", (above("", array(1.0, -1.0, 0.001), 0.0),), 0.05)
     assert none.more_seeds is None  # more than can be run
+
+
+def test_a_claim_that_one_of_many_comparisons_nearly_refutes_says_how_many_seeds_would_refute_it():
+    against = above("", array(-8.3, -8.0, -9.8), -3.0)
+    checks = (against, *[SUPPORTED] * 3)
+    assert against.finding(0.01) == "refuted"
+    assert verdict_of(claim("all"), checks, 0.01) == "undecided"
+    assert Finding(claim("all"), "undecided", checks, 0.01).more_seeds == against.more_seeds(0.01 / 4) == 1
 
 
 @pytest.mark.parametrize("kind", ["normal", "skewed", "accuracy of 500 examples", "rounds, in steps of 5"])

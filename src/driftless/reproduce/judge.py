@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from driftless.reproduce.checks import Check, Exact, pooled
@@ -12,6 +12,8 @@ from driftless.reproduce.outcome import Missing, Outcome
 from driftless.reproduce.strength import too_small
 
 SMOKE_REASON = "the smoke scale only shows that it runs"
+ONE_DECIDES: dict[str, Verdict] = {"all": "refuted", "any": "supported"}
+"""The verdict for which one check of many is enough."""
 
 
 class Finding(NamedTuple):
@@ -29,24 +31,35 @@ class Finding(NamedTuple):
 
     @property
     def decisive(self) -> Check | None:
-        """The comparison that the verdict rests on: the average, or the least (of "any" the most) certain one."""
+        """The comparison that the verdict rests on: the average, or of those with this verdict the least (for "any" the
+        most) favourable one."""
         if not self.checks:
             return None
         if self.claim.decided_by == "average":
             return pooled(self.checks)
+        one_decides = self.verdict == ONE_DECIDES[self.claim.decided_by]
+        error = one_of_many(self.error, self.checks) if one_decides else self.error
+        bearing = [check for check in self.checks if check.finding(error) == self.verdict] or self.checks
         choose = max if self.claim.decided_by == "any" else min
-        return choose(self.checks, key=lambda check: check.interval(self.error)[:2])
+        return choose(bearing, key=lambda check: check.interval(self.error)[:2])
 
     @property
     def more_seeds(self) -> int | None:
         """About as many would decide it; None: more than can be afforded."""
         if self.claim.decided_by == "average":
             return pooled(self.checks).more_seeds(self.error)
-        open_ = [check.more_seeds(self.error) for check in self.checks if check.finding(self.error) == "undecided"]
-        known = [number for number in open_ if number is not None]
+        strict = one_of_many(self.error, self.checks)
         if self.claim.decided_by == "any":
-            return min(known, default=None)
-        return max(known) if len(known) == len(open_) and known else None
+            hopeful = (check for check in self.checks if check.finding(self.error) != "refuted")
+            return min(known(check.more_seeds(strict) for check in hopeful), default=None)
+        if against := [check for check in self.checks if check.finding(self.error) == "refuted"]:
+            return min(known(check.more_seeds(strict) for check in against), default=None)
+        open_ = [check.more_seeds(self.error) for check in self.checks if check.finding(self.error) == "undecided"]
+        return max(known(open_), default=None) if None not in open_ else None
+
+
+def known(numbers: Iterable[int | None]) -> list[int]:
+    return [number for number in numbers if number is not None]
 
 
 def judge(claim: Claim, outcome: Outcome, scale: Scale) -> Finding:
@@ -70,10 +83,15 @@ def verdict_of(claim: Claim, checks: Sequence[Check], error: float) -> Verdict:
     if claim.decided_by == "average":
         return pooled(checks).finding(error)
     found = [check.finding(error) for check in checks]
-    stricter = [check.finding(error / len(checks)) for check in checks]
+    stricter = [check.finding(one_of_many(error, checks)) for check in checks]
     if claim.decided_by == "any":
         return "supported" if "supported" in stricter else "refuted" if set(found) == {"refuted"} else "undecided"
     return "refuted" if "refuted" in stricter else "supported" if set(found) == {"supported"} else "undecided"
+
+
+def one_of_many(error: float, checks: Sequence[Check]) -> float:
+    """Bonferroni's: where one check of many is enough, it must be more certain."""
+    return error / len(checks)
 
 
 def paper_text(claim: Claim, outcome: Outcome) -> str:
