@@ -309,8 +309,8 @@ def test_a_budget_that_is_spent_ends_the_work_and_the_next_call_continues(tmp_pa
 
 def test_a_plan_shows_every_setting_beside_the_papers(output: Path):
     found = planning.as_json(EXPERIMENT, "small", output)
-    assert found["settings"]["run.rounds"] == {"paper": [3, 2], "here": [2], "same": False}
-    assert found["settings"]["run.cohort"] == {"paper": [3], "here": [3], "same": True}
+    assert found["settings"]["run.rounds"] == {"paper": [3, 2], "here": [2], "same": False, "stated": True}
+    assert found["settings"]["run.cohort"] == {"paper": [3], "here": [3], "same": True, "stated": True}
     assert found["settings"]["local.lr"]["here"] == [0.5, 1e-6]
     assert found["seeds"] == [2, 4]
     assert found["expected_seconds"] > 0

@@ -45,6 +45,11 @@ def settings_of(cells: Sequence[Cell]) -> dict[str, list[Any]]:
     return {key: list(values.values()) for key, values in sorted(found.items())}
 
 
+def stated(cells: Sequence[Cell]) -> set[str]:
+    """The settings that cells name, in contrast to defaults."""
+    return {key for cell in cells for key in (*cell.settings, *cell.grid)}
+
+
 def flat(tree: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{section}.{key}": value for section, keys in tree.items() for key, value in keys.items()}
 
@@ -52,6 +57,7 @@ def flat(tree: Mapping[str, Any]) -> dict[str, Any]:
 def as_json(experiment: Experiment, scale: Scale, output: Path) -> dict[str, Any]:
     setup = experiment.setup(scale)
     ours, papers = (settings_of(one.cells) if one else {} for one in (setup, experiment.paper))
+    named = stated([*(setup.cells if setup else ()), *experiment.paper.cells])
     runs = first_look(setup, output) if setup else []
     found: dict[str, Any] = {
         "experiment": experiment.name,
@@ -62,7 +68,8 @@ def as_json(experiment: Experiment, scale: Scale, output: Path) -> dict[str, Any
             for claim in experiment.claims
         ],
         "settings": {
-            key: {"paper": papers.get(key), "here": ours.get(key), "same": papers.get(key) == ours.get(key)}
+            key: {"paper": papers.get(key), "here": ours.get(key), "same": papers.get(key) == ours.get(key),
+                  "stated": key in named}
             for key in sorted({*ours, *papers})
         },
         "options": {"paper": dict(experiment.paper.options), "here": dict(setup.options) if setup else None},
@@ -144,11 +151,11 @@ def text_of(values: Sequence[Any] | None) -> str:
 
 
 def settings_table(found: Mapping[str, Any]) -> Table:
-    """The settings beside the paper's; those that differ are marked. The others, all in the JSON, are defaults."""
+    """The settings beside the paper's; those that differ are marked. Defaults that no cell states are in the JSON."""
     table = Table("", "setting", "paper", found["scale"], box=None, padding=(0, 1))
     defaults = flat(Config().model_dump())
     for key, value in found["settings"].items():
-        if value["same"] and value["here"] == [defaults.get(key)]:
+        if value["same"] and not value["stated"] and value["here"] == [defaults.get(key)]:
             continue
         mark = "" if value["same"] else "[yellow]≠[/]"
         table.add_row(mark, key, text_of(value["paper"]), text_of(value["here"]))
