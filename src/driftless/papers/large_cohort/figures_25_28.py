@@ -119,10 +119,10 @@ def straggler_panels(outcome: Outcome) -> list[Panel]:
                     if math.isfinite(b)
                 ]
                 kept = [(target, ratio) for target, ratio in pairs if math.isfinite(ratio)]
-                lines.append(Line(f"M = {cohort_size(one)}", [t for t, _ in kept], [ratio for _, ratio in kept]))
+                lines.append(Line(f"M = {cohort_size(one)}", [100 * t for t, _ in kept], [ratio for _, ratio in kept]))
             title = f"{data}, λ = {lambda_:g}"
             panels.append(
-                Panel(title, "test accuracy to reach", f"time relative to M = {cohort_size(first)}", tuple(lines))
+                Panel(title, "test accuracy (%) to reach", f"time relative to M = {cohort_size(first)}", tuple(lines))
             )
     return panels
 
