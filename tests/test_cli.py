@@ -489,8 +489,8 @@ def test_reproduce_shows_rules_numbers_and_verdicts(driftless: Command, tmp_path
 
 
 def test_a_plan_runs_nothing(driftless: Command, tmp_path: Path):
-    ended = driftless("reproduce", "adabest/table-2", "--scale", "paper", "--plan")
-    assert "846,000 rounds" in ended.out
+    ended = driftless("reproduce", "adabest/table-2-10-percent", "--scale", "paper", "--plan")
+    assert "216,000 rounds" in ended.out
     assert "run.cohort" in ended.out
     assert "emnist-l, cifar10, cifar100" in ended.out
     assert not list(tmp_path.iterdir())
