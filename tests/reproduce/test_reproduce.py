@@ -263,7 +263,7 @@ def test_what_is_left_of_a_budget_is_known_without_playing(output: Path, done, t
     setup = EXPERIMENT.small
     assert is_played(EXPERIMENT, setup, output, 2)
     assert not is_played(EXPERIMENT, setup, tmp_path, 2)
-    assert list(budget.open_experiments([(PAPER, EXPERIMENT)], "small", output, 1)) == []
+    assert budget.open_experiments([(PAPER, EXPERIMENT)], "small", output, 1) == []
     (left,) = budget.open_experiments([(PAPER, EXPERIMENT)], "small", tmp_path, 1)
     assert (left.next_seeds, left.undecided) == (2, 1)
 
@@ -274,12 +274,20 @@ def test_the_most_undecided_experiment_is_worked_on_first(tmp_path: Path):
     three = replace(EXPERIMENT, name="three", small=tiny, claims=tuple(replace(CLAIM, name=f"{i}") for i in range(3)))
     order: list[str] = []
 
-    def announced(now: budget.Open):
+    def announced(now: budget.Standing):
         order.append(now.experiment.name)
         return lambda done: None
 
     list(budget.work_down([(PAPER, one), (PAPER, three)], "small", tmp_path, 1, announced))
     assert order == ["three", "one"]
+
+
+def test_what_was_decided_before_is_there_to_be_published(output: Path, done):
+    def announced(now: budget.Standing):
+        raise AssertionError(f"{now.title} is played again")
+
+    (again,) = budget.work_down([(PAPER, EXPERIMENT)], "small", output, 1, announced)
+    assert [finding.verdict for finding in again.findings] == [finding.verdict for finding in done.findings]
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def run_within(
 
     limit = budget.seconds(text)
 
-    def announced(now: budget.Open) -> Any:
+    def announced(now: budget.Standing) -> Any:
         if not silent:
             claims = f"{now.undecided} of {len(now.experiment.claims)} claims undecided"
             print_line(f"{now.title}: {claims}, playing {now.next_seeds} seeds")
@@ -134,7 +134,7 @@ def run_within(
 def show_left(wanted: Wanted, scale: Scale, output: Path, jobs: int | None, as_json: bool) -> None:
     from driftless.reproduce import budget
 
-    left = list(budget.open_experiments(wanted, scale, output, jobs))
+    left = budget.open_experiments(wanted, scale, output, jobs)
     if as_json:
         print_json([{"experiment": one.title, "undecided": one.undecided, "seeds": one.next_seeds - 1} for one in left])
         return

@@ -54,47 +54,58 @@ def at_most(limit: float) -> Generator[None]:
         timer.cancel()
 
 
-class Open(NamedTuple):
-    """An experiment that one more seed may decide."""
+class Standing(NamedTuple):
+    """How far an experiment is."""
 
     paper: Paper
     experiment: Experiment
     next_seeds: int
     undecided: int
+    """Claims that one more seed may decide."""
+    done: Reproduced | None
+    """The last look of which all runs have been played."""
 
     @property
     def title(self) -> str:
         return f"{self.paper.name}/{self.experiment.name}"
 
 
-def open_experiments(
+def standings(
     wanted: Sequence[tuple[Paper, Experiment]], scale: Scale, output: Path, jobs: int | None
-) -> Iterator[Open]:
+) -> Iterator[Standing]:
     """By what has been played so far; nothing is played."""
     for paper, experiment in wanted:
         setup = experiment.setup(scale)
         if setup is None or not setup.cells:
             continue
-        seeds, undecided = setup.seeds, len(experiment.claims)
-        while is_played(experiment, setup, output, seeds):
+        seeds, undecided, done = setup.seeds, len(experiment.claims), None
+        while undecided and is_played(experiment, setup, output, seeds):
             done = look(paper, experiment, scale, output, seeds, jobs)
             seeds, undecided = seeds + 1, done.undecided if done.more_seeds else 0
-            if not undecided:
-                break
-        if undecided:
-            yield Open(paper, experiment, seeds, undecided)
+        yield Standing(paper, experiment, seeds, undecided, done)
+
+
+def open_experiments(
+    wanted: Sequence[tuple[Paper, Experiment]], scale: Scale, output: Path, jobs: int | None
+) -> list[Standing]:
+    return [one for one in standings(wanted, scale, output, jobs) if one.undecided]
 
 
 def work_down(
     wanted: Sequence[tuple[Paper, Experiment]], scale: Scale, output: Path, jobs: int | None,
-    progress: Callable[[Open], Progress],
+    progress: Callable[[Standing], Progress],
 ) -> Iterator[Reproduced]:  # fmt: skip
-    """One look after the other, until everything is decided or has all its seeds."""
-    left = list(open_experiments(wanted, scale, output, jobs))
+    """What has been played before; then one look after the other, until everything is decided or has all its seeds."""
+    left = []
+    for one in standings(wanted, scale, output, jobs):
+        if one.done:
+            yield one.done
+        if one.undecided:
+            left.append(one)
     while left:
         left.sort(key=lambda one: -one.undecided)  # stable: of equals, the one that is listed first
         now = left.pop(0)
         done = look(now.paper, now.experiment, scale, output, now.next_seeds, jobs, progress(now))
         if done.more_seeds:
-            left.append(now._replace(next_seeds=now.next_seeds + 1, undecided=done.undecided))
+            left.append(now._replace(next_seeds=now.next_seeds + 1, undecided=done.undecided, done=done))
         yield done
