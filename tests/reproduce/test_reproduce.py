@@ -241,6 +241,19 @@ def test_publishing_writes_the_page_with_numbers_verdicts_and_command(done, tmp_
     assert len(stored["cells"][0]["each"]) == stored["seeds"]
 
 
+def test_a_page_names_what_was_chosen_at_an_end_of_its_grid():
+    cells = [replace(cell(name), grid={"local.lr": (0.1, 0.3, 1.0), "algorithm.mu": (0, 1)})
+             for name in ("fedavg", "scaffold")]  # fmt: skip
+    stored = [
+        {"at": one.at, "chosen": {"local.lr": lr, "algorithm.mu": 0}} for one, lr in zip(cells, (0.3, 1.0), strict=True)
+    ]
+    assert pages.edges_text(cells, stored) == (
+        "At an end of its grid, beyond which a better value may lie, are 1 of 2 chosen: `local.lr` = 1 of 0.1, 0.3, 1 "
+        "(scaffold)."
+    )
+    assert pages.edges_text(cells[:1], stored[:1]) == ""
+
+
 @pytest.mark.parametrize("commit", ["0123456789ab+", None])
 def test_nothing_is_published_from_source_that_is_not_committed(done, commit, monkeypatch, tmp_path: Path):
     monkeypatch.setattr("driftless.reproduce.runner.commit", lambda: commit)

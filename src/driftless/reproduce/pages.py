@@ -12,7 +12,7 @@ from rich.table import Table
 
 from driftless.report.metrics import plural
 from driftless.reproduce.conclusions import conclusion
-from driftless.reproduce.experiment import KINDS, VERDICTS, Experiment, Kind, Paper, Place
+from driftless.reproduce.experiment import KINDS, VERDICTS, Cell, Experiment, Kind, Paper, Place
 from driftless.reproduce.runner import FIGURE, Reproduced, check_publishable, record
 from driftless.reproduce.verdicts import (
     RESULTS,
@@ -128,6 +128,8 @@ def section(paper: Paper, experiment: Experiment, stored: Record | None, docs: P
         papers = "" if experiment.ours else ", the paper's number in brackets"
         lines += [f"{experiment.measure.title.capitalize()}: mean and standard deviation over the seeds{papers}.", "",
                   *markdown(number_table(experiment, stored)), ""]  # fmt: skip
+        if setup and (text := edges_text(setup.cells, stored["cells"])):
+            lines += [text, ""]
     figure = Path("figures") / f"{paper.name}-{experiment.name}.png"
     if (docs / figure).exists():
         seeds = f": means over {plural(stored['seeds'], 'seed')}" if stored and stored["runs"] else ""
@@ -200,6 +202,30 @@ def number_table(experiment: Experiment, stored: Record) -> list[list[str]]:
         rows.setdefault(key, {})[str(cell["at"].get(column, ""))] = cell_text(experiment, cell)
     titles = [head if not is_number(head) else f"{column} {head}" for head in heads]
     return [[*rest, *titles], *([*key, *(row.get(head, "") for head in heads)] for key, row in rows.items())]
+
+
+def edges_text(cells: Sequence[Cell], stored: Sequence[Record]) -> str:
+    """Where a search chose the lowest or the highest of its values, a better one may lie outside."""
+    grids = {tuple(cell.at.items()): cell.grid for cell in cells}
+    varying = [name for name in stored[0]["at"] if len({str(one["at"].get(name)) for one in stored}) > 1]
+    searched = 0
+    found: dict[str, list[str]] = {}
+    for one in stored:
+        at = one["at"]
+        for key, value in one["chosen"].items():
+            tried = grids[tuple(at.items())][key]
+            if len(tried) < 3:
+                continue
+            searched += 1
+            if value in (min(tried), max(tried)):
+                what = f"`{key}` = {value:g} of {', '.join(map(shown, tried))}"
+                names = (at[name] if isinstance(at[name], str) else f"{name} {at[name]:g}" for name in varying)
+                found.setdefault(what, []).append(" ".join(names))
+    if not found:
+        return ""
+    number = sum(map(len, found.values()))
+    named = "; ".join(f"{what} ({', '.join(places)})" for what, places in found.items())
+    return f"At an end of its grid, beyond which a better value may lie, are {number} of {searched} chosen: {named}."
 
 
 def cell_text(experiment: Experiment, cell: Record) -> str:
