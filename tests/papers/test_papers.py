@@ -28,3 +28,11 @@ def test_the_settings_of_every_cell_at_every_scale_are_valid(paper: Paper, tmp_p
             if setup:
                 assert len(plan(setup.cells, tmp_path, range(1))) == sum(len(c.candidates) for c in setup.cells)
                 assert len({tuple(c.at.items()) for c in setup.cells}) == len(setup.cells)
+
+
+@pytest.mark.parametrize("paper", PAPERS.values(), ids=list(PAPERS))
+def test_what_the_paper_says_stands_beside_every_claim_that_is_no_identity(paper: Paper):
+    for one in paper.experiments:
+        prints_numbers = any(cell.published for cell in one.paper.cells)
+        for claim in one.claims:
+            assert claim.paper or prints_numbers or (claim.kind or one.kind) == "identity", f"{one.name}: {claim.name}"

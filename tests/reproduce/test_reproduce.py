@@ -241,6 +241,12 @@ def test_publishing_writes_the_page_with_numbers_verdicts_and_command(done, tmp_
     assert len(stored["cells"][0]["each"]) == stored["seeds"]
 
 
+def test_a_page_says_what_the_paper_says_before_anything_was_run():
+    one = replace(EXPERIMENT, claims=(replace(CLAIM, paper="much is learnt (drawn)"),))
+    row = "| 1 | Something is learnt. | much is learnt (drawn) |  | not tested yet |  |"
+    assert row in pages.claims_lines(one, None)
+
+
 def test_a_page_names_what_was_chosen_at_an_end_of_its_grid():
     cells = [replace(cell(name), grid={"local.lr": (0.1, 0.3, 1.0), "algorithm.mu": (0, 1)})
              for name in ("fedavg", "scaffold")]  # fmt: skip

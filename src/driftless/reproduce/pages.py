@@ -157,7 +157,7 @@ def claims_lines(experiment: Experiment, stored: Record | None) -> list[str]:
     for place, claim in enumerate(experiment.claims, start=1):
         one = found.get(claim.name)
         row = [one["ours"], verdict_text(one), one["strength"]] if one else ["", NOT_RUN, ""]
-        row = row if experiment.ours else [one["paper"] if one else "", *row]
+        row = row if experiment.ours else [claim.paper or (one["paper"] if one else ""), *row]
         lines.append(f"| {place} | {' | '.join(text.replace('|', chr(92) + '|') for text in (claim.text, *row))} |")
     lines.append("")
     for place, claim in enumerate(experiment.claims, start=1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from driftless.papers.fedgbo.costs import cost_comparison
@@ -84,7 +85,8 @@ def cost_table(
     *claims: Claim,
 ) -> Experiment:  # fmt: skip
     setup = Setup(options={"tables": list(tables)})
+    printed = replace(PRINTED, paper=where.partition(",")[0])
     return Experiment(
-        name=name, title=title, where=where, about=about, paper=setup, small=setup, claims=(PRINTED, *claims),
+        name=name, title=title, where=where, about=about, paper=setup, small=setup, claims=(printed, *claims),
         figure=figure, study=cost_study, kind="count", smoke_options=setup.options,
     )  # fmt: skip

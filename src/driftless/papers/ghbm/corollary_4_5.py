@@ -180,6 +180,7 @@ COROLLARY_4_5 = Experiment(
             "average over the seeds.",
             lemma_holds,
             kind="experiment",
+            paper="Lemma 4.4",
         ),
         Claim(
             "any-clients",

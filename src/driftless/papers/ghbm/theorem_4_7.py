@@ -103,6 +103,7 @@ THEOREM_4_7 = Experiment(
             "For each degree the final gap f(x) - f* of GHBM as analysed is less than 1 % of that of FedCM with the "
             "same cohorts, by the mean of the logarithms over the seeds.",
             heterogeneity_is_harmless,
+            paper="Theorem 4.7 has no bound on the heterogeneity",
         ),
         Claim(
             "rate",
@@ -110,6 +111,7 @@ THEOREM_4_7 = Experiment(
             "For each degree their sum over all rounds is less than 5 % larger than that over the first half, on "
             "average over the seeds.",
             mean_falls_like_1_over_t,
+            paper="LΔ/T without noise (Theorem 4.7)",
         ),
     ),
 )

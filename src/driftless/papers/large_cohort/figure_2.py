@@ -55,6 +55,7 @@ FIGURE_2 = Experiment(
             "scale: from 5 to 20) exceeds the gain from there to the largest.",
             diminishing,
             "average",
+            paper='benefits "do not scale linearly with cohort size" (section 3.2); drawn',
         ),
         Claim(
             "saturated",
@@ -63,6 +64,7 @@ FIGURE_2 = Experiment(
             "50 (small scale: 20).",
             saturated,
             "average",
+            paper='a threshold between M = 10 and 50, beyond it "little to no change" (section 3.2)',
         ),
     ),
     figure=curve_panels("FedAvg", "FedSGD", "FedAdam"),

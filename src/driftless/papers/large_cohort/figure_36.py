@@ -42,12 +42,14 @@ FIGURE_36 = Experiment(
             "In each task the mean over the second half of the rounds is less than 0.05 in size, on average over the "
             "seeds.",
             orthogonal,
+            paper='"close to zero for FedAvg" (B.6.1); drawn',
         ),
         Claim(
             "fedsgd-larger",
             "For FedSGD it is not nearly as small, above all in intermediate rounds.",
             "In each task FedSGD's mean over the middle third of the rounds exceeds FedAvg's.",
             less_orthogonal,
+            paper='"not nearly as small for FedSGD" (B.6.1); drawn',
         ),
     ),
     figure=cosine_panels,

@@ -109,12 +109,14 @@ FIGURE_42 = Experiment(
             "For each cohort size, two (small scale: four) steps reach 70 % in fewer rounds than one step, on average "
             "over the seeds.",
             steps_speed_up,
+            paper='"can accelerate convergence" (B.10); drawn',
         ),
         Claim(
             "too-many-steps",
             "... but only up to a point: too many steps ruin the result.",
             "For each cohort size, the accuracy with the most steps is more than 1 point below that with 16.",
             steps_overdone,
+            paper='"only up to a point", then training fails (B.10); drawn',
         ),
         Claim(
             "all-cohorts",
@@ -122,6 +124,7 @@ FIGURE_42 = Experiment(
             "For each number of steps, the smallest cohort reaches 70 % in more than half of the seeds exactly if the "
             "largest does.",
             all_cohorts_converge,
+            paper='"convergence occurs for all cohort sizes" (B.10); drawn',
         ),
         Claim(
             "steps-over-cohort",
@@ -129,6 +132,7 @@ FIGURE_42 = Experiment(
             "The median over cohorts of the range of accuracies over the steps exceeds the median over steps of the "
             "range over the cohorts.",
             steps_matter_more,
+            paper='steps reduce it "drastically", more than the cohort (B.10); drawn',
         ),
     ),
     figure=step_heats,

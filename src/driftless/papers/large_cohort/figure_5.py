@@ -55,6 +55,7 @@ FIGURE_5 = Experiment(
             "scale: 70 % and 60 %; all rounds where it is never reached) fall.",
             fewer_rounds,
             "average",
+            paper='"generally decreases with the cohort size" (section 3.5); drawn',
         ),
         Claim(
             "more-examples",
@@ -63,6 +64,7 @@ FIGURE_5 = Experiment(
             "task's accuracy rises.",
             more_examples,
             "average",
+            paper='"significantly more examples per unit-accuracy" (section 3.5); drawn',
         ),
     ),
     figure=rounds_and_examples,

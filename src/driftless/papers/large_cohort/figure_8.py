@@ -70,6 +70,7 @@ FIGURE_8 = Experiment(
             "With large cohorts FedLamb is about as accurate as FedAdam.",
             "In each task the test accuracies with the largest cohort are less than 3 points apart.",
             lamb_like_adam,
+            paper='"comparably to FedAdam for large cohort sizes", in most cases (section 5.2)',
         ),
         Claim(
             "lars-behind",
@@ -77,12 +78,14 @@ FIGURE_8 = Experiment(
             "With the largest cohort FedLARS is more than 2 points behind FedAdam on EMNIST and Shakespeare (small "
             "scale: Fashion-MNIST).",
             lars_falls_behind,
+            paper='"does not do well on EMNIST or Shakespeare" (section 5.2)',
         ),
         Claim(
             "lars-cifar",
             "FedLARS does well on CIFAR-100.",
             "With the largest cohort FedLARS is less than 2 points behind FedAdam on CIFAR-100.",
             lars_keeps_up,
+            paper='"performs well on CIFAR-100" (section 5.2)',
         ),
         Claim(
             "not-universal",
@@ -90,6 +93,7 @@ FIGURE_8 = Experiment(
             "In at least one task, with the largest cohort, FedAdam is ahead of the better of FedLARS and FedLamb.",
             not_universal,
             "any",
+            paper='not "universally better" (section 5.2)',
         ),
     ),
     figure=train_and_test,

@@ -54,6 +54,7 @@ FIGURES_20_24 = Experiment(
             "cohort (all rounds where the accuracy is never reached) are less than the ratio of the two cohort sizes.",
             sublinear,
             "average",
+            paper='not linear in "just about all cases" (B.3); drawn',
         ),
         Claim(
             "faster",
@@ -62,6 +63,7 @@ FIGURES_20_24 = Experiment(
             "accuracy fall.",
             mostly_faster,
             "average",
+            paper='"generally always leads to a reduction" (B.3); drawn',
         ),
     ),
     figure=lambda outcome: sweep(outcome, "cohort", ROUNDS_TO, by="data", log_x=True),

@@ -24,6 +24,7 @@ FIGURES_29_35 = Experiment(
             f"{ORDERED_RULE}, on average over tasks, algorithms and sizes.",
             ordered_by_cohort(*LOCAL_STEPS),
             "average",
+            paper='"effectively stratified by the cohort size" (B.6); drawn',
         ),
         Claim(
             "fedsgd-overlaps",
@@ -32,6 +33,7 @@ FIGURES_29_35 = Experiment(
             "for the other algorithms, on average over them and the tasks.",
             fedsgd_shrinks_less,
             "average",
+            paper='"significant overlap" for FedSGD (B.6); drawn',
         ),
     ),
     figure=curve_panels("FedSGD", "FedAdam", "FedLamb", key="norm_update", log=True),
