@@ -19,7 +19,6 @@ from driftless.reproduce.outcome import Measure, Outcome, label, mean_of, std_of
 ACROSS = 3
 """Panels beside each other."""
 MOST_POINTS = 400
-COLORS = 128
 MOST_TICKS = 8
 
 
@@ -140,8 +139,8 @@ def draw(panels: Sequence[Panel | Heat], file: Path, title: str = "") -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png")
-    # Few colours occur; a palette makes the files that are committed a third as large.
-    Image.open(drawn).convert("RGB").quantize(COLORS).save(file, optimize=True)
+    # A palette makes the files that are committed a third as large. By default it merges the colours of thin lines.
+    Image.open(drawn).convert("RGB").quantize(method=Image.Quantize.FASTOCTREE).save(file, optimize=True)
 
 
 def draw_lines(axes: Any, panel: Panel) -> None:
