@@ -32,19 +32,21 @@ TITLES: dict[Kind, str] = {
 }
 NOT_RUN = "not tested yet"
 """It can be run here, and has not been."""
+IN_BRACKETS = "the paper's number in brackets"
 MOST_AGAINST = 4
 """Comparisons against a claim that its page names."""
 
 HOW_JUDGED = (
     "Every rule was committed before the runs that are shown. *Paper* is the claim's comparison with the paper's "
-    "numbers, *ours* the same with ours: the mean over seeds of a paired difference and its interval, in brackets what "
-    "the rule asks for. *Supported* and *refuted* are said only where the interval leaves no doubt "
-    "([how](../reproduce.md)); otherwise a claim is *undecided*, with the number of seeds that would decide it if they "
-    "were like those seen."
+    "numbers, or what it says where it prints none, *ours* the comparison with our numbers: the mean over seeds of a "
+    "paired difference and its interval, in brackets what the rule asks for. *Supported* and *refuted* are said only "
+    "where the interval leaves no doubt ([how](../reproduce.md)); otherwise a claim is *undecided*, with the number of "
+    "seeds that would decide it if they were like those seen."
 )
 
 HOW_OURS_ARE_JUDGED = HOW_JUDGED.replace(
-    "*Paper* is the claim's comparison with the paper's numbers, *ours* the same with ours: the mean",
+    "*Paper* is the claim's comparison with the paper's numbers, or what it says where it prints none, *ours* the "
+    "comparison with our numbers: the mean",
     "*Ours* is the mean",
 )
 
@@ -125,7 +127,7 @@ def section(paper: Paper, experiment: Experiment, stored: Record | None, docs: P
         lines += [f"**What we believe now:** {text}", ""]
     lines += claims_lines(experiment, stored)
     if stored and stored["cells"] and experiment.measure:
-        papers = "" if experiment.ours else ", the paper's number in brackets"
+        papers = f", {IN_BRACKETS}" if has_printed_numbers(stored) else ""
         lines += [f"{experiment.measure.title.capitalize()}: mean and standard deviation over the seeds{papers}.", "",
                   *markdown(number_table(experiment, stored)), ""]  # fmt: skip
         if setup and (text := edges_text(setup.cells, stored["cells"])):
@@ -187,6 +189,10 @@ def seen_text(one: Record | None) -> str:
     more = f" and {len(against) - MOST_AGAINST} more" if len(against) > MOST_AGAINST else ""
     named = f" Against it: {'; '.join(against[:MOST_AGAINST])}{more}." if against else ""
     return f" Of {len(one['checks'])} comparisons one by one: {parts}.{named}"
+
+
+def has_printed_numbers(stored: Record) -> bool:
+    return any(cell["published"] for cell in stored["cells"])
 
 
 def number_table(experiment: Experiment, stored: Record) -> list[list[str]]:
@@ -332,7 +338,7 @@ def numbers_table(done: Reproduced) -> Table | None:
     if not stored["cells"] or done.experiment.measure is None:
         return None
     head, *body = number_table(done.experiment, stored)
-    title = done.experiment.measure.title + ("" if done.experiment.ours else "; the paper's number in brackets")
+    title = done.experiment.measure.title + (f"; {IN_BRACKETS}" if has_printed_numbers(stored) else "")
     table = Table(*head, box=None, padding=(0, 1), title=title, title_justify="left")
     for row in body:
         table.add_row(*(text.replace("[", r"\[") for text in row))
