@@ -247,6 +247,17 @@ def test_a_page_says_what_the_paper_says_before_anything_was_run():
     assert row in pages.claims_lines(one, None)
 
 
+def test_a_page_says_a_long_reduction_once():
+    common = "Smaller in every way. " * 10
+    first, second = (
+        replace(EXPERIMENT, name=name, small=replace(EXPERIMENT.small, reduced=reduced))
+        for name, reduced in (("one", common), ("two", f"{common}And one seed."))
+    )
+    paper = replace(PAPER, experiments=(first, second))
+    assert pages.reduced_text(paper, first, "small") == common
+    assert pages.reduced_text(paper, second, "small") == "As in [Table 1](#table-1-a-table). And one seed."
+
+
 def test_a_page_names_what_was_chosen_at_an_end_of_its_grid():
     cells = [replace(cell(name), grid={"local.lr": (0.1, 0.3, 1.0), "algorithm.mu": (0, 1)})
              for name in ("fedavg", "scaffold")]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -12,7 +13,7 @@ from rich.table import Table
 
 from driftless.report.metrics import plural
 from driftless.reproduce.conclusions import conclusion
-from driftless.reproduce.experiment import KINDS, VERDICTS, Cell, Experiment, Kind, Paper, Place
+from driftless.reproduce.experiment import KINDS, VERDICTS, Cell, Experiment, Kind, Paper, Place, Scale
 from driftless.reproduce.runner import FIGURE, Reproduced, check_publishable, record
 from driftless.reproduce.verdicts import (
     RESULTS,
@@ -35,6 +36,8 @@ NOT_RUN = "not tested yet"
 IN_BRACKETS = "the paper's number in brackets"
 MOST_AGAINST = 4
 """Comparisons against a claim that its page names."""
+LONG = 200
+"""Characters; what is longer is said once on a page."""
 
 HOW_JUDGED = (
     "Every rule was committed before the runs that are shown. *Paper* is the claim's comparison with the paper's "
@@ -119,8 +122,8 @@ def section(paper: Paper, experiment: Experiment, stored: Record | None, docs: P
     scale = stored["scale"] if stored else "small"
     setup = experiment.setup(scale)
     lines += ["```sh", f"driftless reproduce {paper.name}/{experiment.name} --scale {scale}", "```", ""]
-    if setup and setup.reduced:
-        lines += [f"**Reduced:** {setup.reduced}", ""]
+    if text := reduced_text(paper, experiment, scale):
+        lines += [f"**Reduced:** {text}", ""]
     if stored:
         lines += [made_from(stored, paper, experiment), ""]
     if text := conclusion(paper.name, experiment.name):
@@ -137,6 +140,22 @@ def section(paper: Paper, experiment: Experiment, stored: Record | None, docs: P
         seeds = f": means over {plural(stored['seeds'], 'seed')}" if stored and stored["runs"] else ""
         lines += [f"![{experiment.title}{seeds}]({figure})", ""]
     return lines
+
+
+def reduced_text(paper: Paper, experiment: Experiment, scale: Scale) -> str:
+    """What differs from the paper; what an experiment above has in common is said there."""
+    text = reduced(experiment, scale)
+    for one in takewhile(lambda one: one is not experiment, paper.experiments):
+        common = reduced(one, scale)
+        if len(common) > LONG and common in text:
+            own = text.replace(common, "").strip()
+            return f"As in [{one.where.split(',')[0]}](#{anchor(heading(one))})." + (f" {own}" if own else "")
+    return text
+
+
+def reduced(experiment: Experiment, scale: Scale) -> str:
+    setup = experiment.setup(scale)
+    return setup.reduced if setup else ""
 
 
 def made_from(stored: Record, paper: Paper, experiment: Experiment) -> str:

@@ -64,7 +64,7 @@ TABLE_7 = Experiment(
     about="Server and local learning rate and the methods' own parameters, searched for each method and model at α = "
     "0.",
     paper=Setup(tuple(search_cells())),
-    small=small_setup(small_search_cells(), reduced="One parameter of each of three methods. " + REDUCED),
+    small=small_setup(small_search_cells(), reduced=REDUCED + " One parameter of each of three methods."),
     measure=QUALITY,
     selection=SELECTION,
     claims=(
