@@ -98,6 +98,11 @@ def test_what_ran_before_is_not_run_again(done, output: Path):
     assert record(again)["cells"] == record(done)["cells"]
 
 
+def test_runs_that_have_ended_keep_their_model_and_no_checkpoints(done, output: Path):
+    assert len(list(output.glob("runs/*/model.safetensors"))) == len(list(output.glob("runs/*")))
+    assert not list(output.glob("runs/*/checkpoint"))
+
+
 def test_experiments_share_runs_of_equal_settings(output: Path):
     first, second = plan(EXPERIMENT.small.cells, output, range(2)), plan((cell("fedavg"),), output, range(2))
     assert {one.folder for one in second} < {one.folder for one in first}

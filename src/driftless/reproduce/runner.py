@@ -174,7 +174,7 @@ def played(
 
 def play_all(runs: Sequence[Planned], jobs: int | None, progress: Progress) -> None:
     write_plans(runs)
-    play(list(dict.fromkeys(one.folder for one in runs)), progress, jobs)
+    play(list(dict.fromkeys(one.folder for one in runs)), progress, jobs, keep_checkpoints=False)
 
 
 def choose(experiment: Experiment, runs: Sequence[Planned]) -> Settings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -23,7 +24,7 @@ from driftless.config.user_errors import keep_own_traceback
 from driftless.engine.history import Record
 from driftless.errors import WorkerDied
 from driftless.runs.callbacks import Callback
-from driftless.runs.directory import StoredRun
+from driftless.runs.directory import CHECKPOINT, StoredRun
 from driftless.runs.lock import Locked
 from driftless.runs.run import Interrupted, start_or_resume
 
@@ -84,24 +85,29 @@ class CountRounds(Callback):
 
 
 def play(
-    folders: Sequence[Path], progress: Callable[[int], object], jobs: int | None = None, trust: bool = False
-) -> list[StoredRun]:
+    folders: Sequence[Path], progress: Callable[[int], object], jobs: int | None = None, trust: bool = False,
+    keep_checkpoints: bool = True,
+) -> list[StoredRun]:  # fmt: skip
     """Start, resume or skip the run that is planned in each folder, `jobs` at a time (default: one per core).
 
     `progress` is called with the number of rounds done in all. Ctrl-C saves all runs and raises KeyboardInterrupt.
+    Of a run that has ended the checkpoints are kept or removed; with the states of all clients they are large.
     """
     missing = [folder for folder in folders if StoredRun(folder).result is None]
     shared = Shared(sum(len(StoredRun(folder).rows) for folder in folders if folder not in missing))
-    run_jobs(play_planned, [(folder, trust) for folder in missing], jobs, shared, lambda: progress(shared.rounds))
+    arguments = [(folder, trust, keep_checkpoints) for folder in missing]
+    run_jobs(play_planned, arguments, jobs, shared, lambda: progress(shared.rounds))
     return [StoredRun(folder) for folder in folders]
 
 
-def play_planned(shared: Shared, tick: Tick, folder: Path, trust: bool) -> None:
+def play_planned(shared: Shared, tick: Tick, folder: Path, trust: bool, keep_checkpoints: bool) -> None:
     """A job: the run that is planned in the folder; a lock that is about to be released is waited for."""
     deadline = time.monotonic() + SECONDS_FOR_A_LOCK
     while not shared.stopping:
         try:
             start_or_resume(folder, [CountRounds(shared, tick)], trust=trust)
+            if not keep_checkpoints:
+                shutil.rmtree(folder / CHECKPOINT, ignore_errors=True)
             return
         except Locked:
             if time.monotonic() > deadline:
