@@ -19,8 +19,23 @@ def test_every_line_keeps_its_colour_in_the_file(tmp_path: Path):
         Line(f"algorithm {i}", rounds, list(60 + i + 5 * rng.standard_normal(40)), [10.0] * 40) for i in range(8)
     )
     draw([Panel("", "rounds", "accuracy (%)", lines)] * 3, tmp_path / "figure.png")
-    with Image.open(tmp_path / "figure.png") as picture:
-        found = np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0).astype(int)
+    found = pixels(tmp_path / "figure.png")
     for color in LIGHT[:8]:
-        distance = np.abs(found - np.array(list(bytes.fromhex(color[1:])))).sum(1).min()
-        assert distance < 10, f"the nearest colour to {color} is {distance} away"
+        assert distance(color, found) < 10
+
+
+def test_a_label_has_the_same_colour_in_all_panels(tmp_path: Path):
+    first, second = (Line(name, list(range(40)), [start, start + 1] * 20) for name, start in (("one", 0), ("two", 2)))
+    draw([Panel("", "rounds", "loss", lines) for lines in ((first, second), (second,))], tmp_path / "figure.png")
+    found = pixels(tmp_path / "figure.png")
+    assert distance(LIGHT[1], found[:, found.shape[1] // 2 :]) < 10
+
+
+def pixels(file: Path) -> np.ndarray:
+    with Image.open(file) as picture:
+        return np.asarray(picture.convert("RGB")).astype(int)
+
+
+def distance(color: str, found: np.ndarray) -> int:
+    """To the nearest colour of the picture."""
+    return int(np.abs(found - np.array(list(bytes.fromhex(color[1:])))).sum(-1).min())

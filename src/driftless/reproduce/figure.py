@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -122,6 +122,7 @@ def draw(panels: Sequence[Panel | Heat], file: Path, title: str = "") -> None:
     figure = Figure(figsize=(4.2 * across, 3.2 * down + 0.3), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     like: dict[str, Any] = {}
+    order = order_of_labels(panels)
     for place, panel in enumerate(panels):
         axes = figure.add_subplot(down, across, place + 1, sharey=like.get(panel.y))
         if "(%)" in panel.y and isinstance(panel, Panel):  # norms may differ by orders of magnitude, shares do not
@@ -129,7 +130,7 @@ def draw(panels: Sequence[Panel | Heat], file: Path, title: str = "") -> None:
         if isinstance(panel, Heat):
             draw_heat(axes, panel)
         else:
-            draw_lines(axes, panel)
+            draw_lines(axes, panel, order)
         axes.set_title(panel.title, fontsize=9)
         axes.set_xlabel(panel.x, fontsize=8)
         axes.set_ylabel(panel.y, fontsize=8)
@@ -143,8 +144,15 @@ def draw(panels: Sequence[Panel | Heat], file: Path, title: str = "") -> None:
     Image.open(drawn).convert("RGB").quantize(method=Image.Quantize.FASTOCTREE).save(file, optimize=True)
 
 
-def draw_lines(axes: Any, panel: Panel) -> None:
-    for place, line in enumerate(panel.lines):
+def order_of_labels(panels: Iterable[Panel | Heat]) -> dict[str, int]:
+    """A label has the same colour in all panels."""
+    lines = (line for panel in panels if isinstance(panel, Panel) for line in panel.lines)
+    return {label: place for place, label in enumerate(dict.fromkeys(line.label for line in lines))}
+
+
+def draw_lines(axes: Any, panel: Panel, order: Mapping[str, int]) -> None:
+    for line in panel.lines:
+        place = order[line.label]
         color, dash = LIGHT[place % len(LIGHT)], DASHES[place % len(DASHES)]
         style = {"color": color, "linewidth": 1.2, "marker": "o" if panel.marks else None, "markersize": 3}
         (drawn,) = axes.plot(line.x, line.y, label=line.label, **style)
