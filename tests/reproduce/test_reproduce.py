@@ -252,6 +252,11 @@ def test_a_page_says_what_the_paper_says_before_anything_was_run():
     assert row in pages.claims_lines(one, None)
 
 
+def test_what_was_not_tested_has_no_strength():
+    one = {"name": "learns", "verdict": "not tested", "reason": "no data", "paper": "", "ours": "", "strength": "all"}
+    assert "| 1 | Something is learnt. |  |  | **not tested** |  |" in pages.claims_lines(EXPERIMENT, {"claims": [one]})
+
+
 def test_a_page_says_a_long_reduction_once():
     common = "Smaller in every way. " * 10
     first, second = (

@@ -177,7 +177,7 @@ def claims_lines(experiment: Experiment, stored: Record | None) -> list[str]:
     lines = [f"| | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
     for place, claim in enumerate(experiment.claims, start=1):
         one = found.get(claim.name)
-        row = [one["ours"], verdict_text(one), one["strength"]] if one else ["", NOT_RUN, ""]
+        row = [one["ours"], verdict_text(one), strength_text(one)] if one else ["", NOT_RUN, ""]
         row = row if experiment.ours else [claim.paper or (one["paper"] if one else ""), *row]
         lines.append(f"| {place} | {' | '.join(text.replace('|', chr(92) + '|') for text in (claim.text, *row))} |")
     lines.append("")
@@ -193,6 +193,11 @@ def verdict_text(one: Record) -> str:
         more = one["more_seeds"]
         verdict += f" (about {plural(more, 'more seed')} needed)" if more else " (more seeds needed than can be run)"
     return verdict
+
+
+def strength_text(one: Record) -> str:
+    """What was not tested has none."""
+    return "" if one["verdict"] == "not tested" else one["strength"]
 
 
 def seen_text(one: Record | None) -> str:
@@ -369,7 +374,7 @@ def verdicts_table(done: Reproduced) -> Table:
     for one in record(done)["claims"]:
         claim = next(claim for claim in done.experiment.claims if claim.name == one["name"])
         more = f", about {one['more_seeds']} more seeds" if one["more_seeds"] else ""
-        cells = (claim.text, one["reason"] or one["ours"], one["strength"])
+        cells = (claim.text, one["reason"] or one["ours"], strength_text(one))
         verdict = f"[{COLORS[one['verdict']]}]{one['verdict']}[/]{more}"
         table.add_row(verdict, *(text.replace("[", r"\[") for text in cells))
     return table
