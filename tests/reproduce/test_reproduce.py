@@ -13,7 +13,7 @@ import pytest
 
 from driftless.errors import InputError
 from driftless.papers import chosen
-from driftless.reproduce import budget, pages, strength
+from driftless.reproduce import budget, index_page, pages, strength
 from driftless.reproduce import plan as planning
 from driftless.reproduce.checks import Check, above, exact
 from driftless.reproduce.experiment import (
@@ -40,6 +40,7 @@ from driftless.reproduce.runner import (
     reproduce,
     total_rounds,
 )
+from driftless.reproduce.verdicts import write_stored_result
 
 TINY = {
     "data.clients": 10, "run.rounds": 2, "run.cohort": 3, "local.epochs": 1, "local.batch_size": 20, "local.lr": 0.5,
@@ -266,6 +267,16 @@ def test_a_page_says_a_long_reduction_once():
     paper = replace(PAPER, experiments=(first, second))
     assert pages.reduced_text(paper, first, "small") == common
     assert pages.reduced_text(paper, second, "small") == "As in [Table 1](#table-1-a-table). And one seed."
+
+
+def test_the_index_lists_refuted_claims_with_links(done, tmp_path: Path):
+    stored = record(done)
+    write_stored_result(stored, tmp_path)
+    assert len(index_page.refuted_lines([PAPER], tmp_path)) == 7, "a heading and an empty table"
+    refuted = {**stored["claims"][0], "verdict": "refuted"}
+    write_stored_result({**stored, "claims": [refuted]}, tmp_path)
+    (row,) = (line for line in index_page.refuted_lines([PAPER], tmp_path) if "Something is learnt." in line)
+    assert row.startswith("| [example, Table 1](example.md#table-1-a-table) | Something is learnt. | +80.5 points | ")
 
 
 def test_a_page_names_what_was_chosen_at_an_end_of_its_grid():

@@ -148,9 +148,9 @@ def publish_into(docs: Path | None, done: Reproduced) -> None:
     if docs is None:
         return
     from driftless.papers import GUIDE, GUIDE_VERDICTS_FILE, PAPERS, VERDICTS_FILE
-    from driftless.reproduce import pages, verdicts
+    from driftless.reproduce import index_page, pages, verdicts
 
     pages.publish(done, docs)
-    pages.write_index(PAPERS.values(), docs)
+    index_page.write_index(PAPERS.values(), docs)
     verdicts.refresh_summary(PAPERS.values(), docs, VERDICTS_FILE)
     verdicts.refresh_summary([GUIDE], docs, GUIDE_VERDICTS_FILE)

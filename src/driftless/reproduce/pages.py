@@ -13,7 +13,7 @@ from rich.table import Table
 
 from driftless.report.metrics import plural
 from driftless.reproduce.conclusions import conclusion
-from driftless.reproduce.experiment import KINDS, VERDICTS, Cell, Experiment, Kind, Paper, Place, Scale
+from driftless.reproduce.experiment import KINDS, VERDICTS, Cell, Claim, Experiment, Kind, Paper, Place, Scale
 from driftless.reproduce.runner import FIGURE, Reproduced, check_publishable, record
 from driftless.reproduce.verdicts import (
     RESULTS,
@@ -53,16 +53,6 @@ HOW_OURS_ARE_JUDGED = HOW_JUDGED.replace(
     "*Ours* is the mean",
 )
 
-INDEX = (
-    "Every experiment of the papers, with a verdict for each claim by a rule that was committed before the run. "
-    "Identities, bounds and proofs are checked where they are exact, and costs are counted: these are certain. "
-    "Experiments are reduced to what two cores can do, or use other data where the paper's cannot be had; their "
-    "verdicts are about the reduced setting, carry an interval, and say how far they are from the paper's. *Not "
-    "tested* means that two cores cannot tell, *not tested yet* that an experiment is ready and has not been run. "
-    "`driftless list papers` shows the same list, [reproduce](../reproduce.md) says how claims are judged and how to "
-    "run an experiment as published."
-)
-
 Record = Mapping[str, Any]
 
 
@@ -74,27 +64,6 @@ def publish(done: Reproduced, docs: Path) -> None:
         (docs / "figures").mkdir(parents=True, exist_ok=True)
         copyfile(done.folder / FIGURE, docs / "figures" / f"{done.paper.name}-{done.experiment.name}.png")
     write_page(done.paper, docs)
-
-
-def write_index(papers: Iterable[Paper], docs: Path) -> None:
-    """The page above the papers' pages: how many claims of how many."""
-    papers = list(papers)
-    lines = ["# The papers, checked", "", INDEX, "", f"**{summary_text(papers, summarise(papers, docs))}**", ""]
-    for kind in KINDS:
-        columns = [*VERDICTS, NOT_RUN]
-        rows = [(paper, tally(paper, summarise([paper], docs), kind)) for paper in papers]
-        columns = [name for name in columns if any(counts[name] for _, counts in rows)]
-        lines += [
-            f"## {TITLES[kind]}",
-            "",
-            f"| paper | claims | {' | '.join(columns)} |",
-            f"|{'---|' * (len(columns) + 2)}",
-        ]
-        for paper, counts in rows:
-            numbers = " | ".join(str(counts[name]) for name in columns)
-            lines.append(f"| [{paper.title}]({paper.name}.md) | {sum(counts.values())} | {numbers} |")
-        lines.append("")
-    write_atomically(docs / "README.md", "\n".join(lines).encode())
 
 
 def write_page(paper: Paper, docs: Path) -> None:
@@ -178,13 +147,22 @@ def claims_lines(experiment: Experiment, stored: Record | None) -> list[str]:
     for place, claim in enumerate(experiment.claims, start=1):
         one = found.get(claim.name)
         row = [one["ours"], verdict_text(one), strength_text(one)] if one else ["", NOT_RUN, ""]
-        row = row if experiment.ours else [claim.paper or (one["paper"] if one else ""), *row]
-        lines.append(f"| {place} | {' | '.join(text.replace('|', chr(92) + '|') for text in (claim.text, *row))} |")
+        row = row if experiment.ours else [paper_text(claim, one), *row]
+        lines.append(table_row(str(place), claim.text, *row))
     lines.append("")
     for place, claim in enumerate(experiment.claims, start=1):
         one = found.get(claim.name)
         lines.append(f"{place}. Rule: {claim.rule}{seen_text(one)}")
     return [*lines, ""]
+
+
+def paper_text(claim: Claim, one: Record | None) -> str:
+    """What the paper says, or the comparison with the numbers that it prints."""
+    return claim.paper or (one["paper"] if one else "")
+
+
+def table_row(*cells: str) -> str:
+    return f"| {' | '.join(text.replace('|', chr(92) + '|') for text in cells)} |"
 
 
 def verdict_text(one: Record) -> str:
