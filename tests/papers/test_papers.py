@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from driftless.errors import InputError
-from driftless.papers import PAPERS, Paper, chosen
+from driftless.papers import PAPERS, VERDICTS_FILE, Paper, chosen
+from driftless.reproduce.pages import papers_table
 from driftless.reproduce.runner import plan
+from driftless.reproduce.verdicts import read_summary
 
 
 def test_a_paper_or_an_experiment_that_does_not_exist_is_named_with_the_nearest():
@@ -36,3 +39,11 @@ def test_what_the_paper_says_stands_beside_every_claim_that_is_no_identity(paper
         prints_numbers = any(cell.published for cell in one.paper.cells)
         for claim in one.claims:
             assert claim.paper or prints_numbers or (claim.kind or one.kind) == "identity", f"{one.name}: {claim.name}"
+
+
+def test_the_list_of_papers_shows_whole_names_in_80_columns():
+    console = Console(width=80)
+    with console.capture() as shown:
+        console.print(papers_table(PAPERS.values(), read_summary(VERDICTS_FILE)))
+    words = shown.get().split()
+    assert {f"{paper.name}/{one.name}" for paper in PAPERS.values() for one in paper.experiments} < set(words)

@@ -9,7 +9,7 @@ from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from driftless.report.metrics import plural
 from driftless.reproduce.conclusions import conclusion
@@ -317,7 +317,8 @@ def state_text(summary: ExperimentVerdicts | None) -> str:
 
 def papers_table(papers: Iterable[Paper], verdicts: Verdicts) -> Table:
     """`driftless list papers`."""
-    table = Table("experiment", "what", "data at paper scale", "published verdicts", box=None, padding=(0, 1))
+    name = Column("experiment", no_wrap=True)  # it is typed in commands
+    table = Table(name, "what", "data at paper scale", "published verdicts", box=None, padding=(0, 1))
     for paper in papers:
         table.add_row(f"[bold]{paper.name}[/]", f"[bold]{paper.title}[/]", "", tally_text(paper, verdicts))
         for one in paper.experiments:
