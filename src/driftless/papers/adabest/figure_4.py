@@ -18,9 +18,11 @@ from driftless.reproduce.checks import Check
 from driftless.reproduce.experiment import Cell, Claim, Experiment, Setup
 from driftless.reproduce.outcome import LAST_ACCURACY, Outcome
 
-ROUNDS, SMALL_ROUNDS = 10_000, 1000
+ROUNDS, ROUNDS_WITHOUT_DECAY = 10_000, 1000
 DECAY = {"decay 0.998": 0.998, "no decay": 1.0}
 """Of the learning rate. The paper has the first; its rate is 1e-9 of the first one after 10,000 rounds."""
+LONG_RUNS = ("FedDyn", "AdaBest")
+"""Of which the claims speak."""
 Checks = Callable[[Outcome], Iterable[Check]]
 
 
@@ -63,9 +65,14 @@ FIGURE_4 = Experiment(
         with_decay(stability_cells(easy_settings(TASKS["EMNIST-L"], ROUNDS), BETA["10%"]), "decay 0.998"), seeds=5
     ),
     small=Setup(
-        with_decay(stability_cells(easy_settings(MNIST_MLP, SMALL_ROUNDS), BETA["10%"]), *DECAY),
-        seeds=3,
-        reduced="MNIST instead of EMNIST-L, 1,000 instead of 10,000 rounds.",
+        with_decay(stability_cells(easy_settings(MNIST_MLP, ROUNDS), BETA["10%"], LONG_RUNS), "decay 0.998")
+        + with_decay(stability_cells(easy_settings(MNIST_MLP, ROUNDS_WITHOUT_DECAY), BETA["10%"]), "no decay"),
+        seeds=2,
+        most_seeds=3,
+        reduced="MNIST instead of EMNIST-L; without SCAFFOLD; 1,000 rounds with a constant rate. With decay the rounds "
+        "are the paper's: 1,000 were run first and looked at (with 3 seeds FedDyn's norm at the end was 0.56 times, "
+        "AdaBest's 0.60 times that at a quarter, and FedDyn's had begun to rise again), and judged to be too few for "
+        "claims about long training. No rule was changed.",
     ),
     measure=LAST_ACCURACY,
     claims=(
