@@ -11,10 +11,10 @@ from driftless.reproduce.pages import (
     TITLES,
     anchor,
     heading,
+    markdown,
     paper_text,
     strength_text,
     summary_text,
-    table_row,
     tally,
 )
 from driftless.reproduce.verdicts import stored_result, summarise
@@ -44,31 +44,18 @@ def write_index(papers: Iterable[Paper], docs: Path) -> None:
         columns = [*VERDICTS, NOT_RUN]
         rows = [(paper, tally(paper, summarise([paper], docs), kind)) for paper in papers]
         columns = [name for name in columns if any(counts[name] for _, counts in rows)]
-        lines += [
-            f"## {TITLES[kind]}",
-            "",
-            f"| paper | claims | {' | '.join(columns)} |",
-            f"|{'---|' * (len(columns) + 2)}",
+        table = [
+            [f"[{paper.title}]({paper.name}.md)", str(counts.total()), *(str(counts[name]) for name in columns)]
+            for paper, counts in rows
         ]
-        for paper, counts in rows:
-            numbers = " | ".join(str(counts[name]) for name in columns)
-            lines.append(f"| [{paper.title}]({paper.name}.md) | {sum(counts.values())} | {numbers} |")
-        lines.append("")
-    lines += refuted_lines(papers, docs)
+        lines += [f"## {TITLES[kind]}", "", *markdown([["paper", "claims", *columns], *table]), ""]
+    refuted = (row for paper in papers for row in refuted_claims(paper, docs))
+    head = ["where", "claim", "paper", "ours", "strength"]
+    lines += ["## Refuted", "", REFUTED, "", *markdown([head, *refuted]), ""]
     write_atomically(docs / "README.md", "\n".join(lines).encode())
 
 
-def refuted_lines(papers: Iterable[Paper], docs: Path) -> list[str]:
-    columns = ("where", "claim", "paper", "ours", "strength")
-    rows = [
-        table_row(*columns),
-        "|---" * len(columns) + "|",
-        *(row for one in papers for row in refuted_rows(one, docs)),
-    ]
-    return ["## Refuted", "", REFUTED, "", *rows, ""]
-
-
-def refuted_rows(paper: Paper, docs: Path) -> Iterator[str]:
+def refuted_claims(paper: Paper, docs: Path) -> Iterator[list[str]]:
     for experiment in paper.experiments:
         stored = stored_result(paper, experiment, docs)
         found = {one["name"]: one for one in stored["claims"]} if stored else {}
@@ -77,4 +64,4 @@ def refuted_rows(paper: Paper, docs: Path) -> Iterator[str]:
             one = found.get(claim.name)
             if one and one["verdict"] == "refuted":
                 link = f"[{title}]({paper.name}.md#{anchor(heading(experiment))})"
-                yield table_row(link, claim.text, paper_text(claim, one), one["ours"], strength_text(one))
+                yield [link, claim.text, paper_text(claim, one), one["ours"], strength_text(one)]

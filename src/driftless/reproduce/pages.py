@@ -143,13 +143,13 @@ def claims_lines(experiment: Experiment, stored: Record | None) -> list[str]:
     """One line for each claim, and the rules below."""
     found = {one["name"]: one for one in stored["claims"]} if stored else {}
     columns = ["claim", *([] if experiment.ours else ["paper"]), "ours", "verdict", "strength"]
-    lines = [f"| | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
+    rows = [["", *columns]]
     for place, claim in enumerate(experiment.claims, start=1):
         one = found.get(claim.name)
         row = [one["ours"], verdict_text(one), strength_text(one)] if one else ["", NOT_RUN, ""]
         row = row if experiment.ours else [paper_text(claim, one), *row]
-        lines.append(table_row(str(place), claim.text, *row))
-    lines.append("")
+        rows.append([str(place), claim.text, *row])
+    lines = [*markdown(rows), ""]
     for place, claim in enumerate(experiment.claims, start=1):
         one = found.get(claim.name)
         lines.append(f"{place}. Rule: {claim.rule}{seen_text(one)}")
@@ -159,10 +159,6 @@ def claims_lines(experiment: Experiment, stored: Record | None) -> list[str]:
 def paper_text(claim: Claim, one: Record | None) -> str:
     """What the paper says, or the comparison with the numbers that it prints."""
     return claim.paper or (one["paper"] if one else "")
-
-
-def table_row(*cells: str) -> str:
-    return f"| {' | '.join(text.replace('|', chr(92) + '|') for text in cells)} |"
 
 
 def verdict_text(one: Record) -> str:
@@ -259,8 +255,8 @@ def is_number(text: str) -> bool:
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> list[str]:
-    head, *body = rows
-    return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *(f"| {' | '.join(row)} |" for row in body)]
+    head, *body = (f"| {' | '.join(text.replace('|', chr(92) + '|') for text in row)} |" for row in rows)
+    return [head, f"|{'---|' * len(rows[0])}", *body]
 
 
 def heading(experiment: Experiment) -> str:
