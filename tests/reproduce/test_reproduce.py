@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -340,6 +342,22 @@ def test_what_was_decided_before_is_there_to_be_published(output: Path, done):
 
     (again,) = budget.work_down([(PAPER, EXPERIMENT)], "small", output, 1, announced)
     assert [finding.verdict for finding in again.findings] == [finding.verdict for finding in done.findings]
+
+
+ENDLESS = """
+import pathlib, time
+from driftless.cli.reproduce import run_within
+from driftless.reproduce import budget
+
+budget.work_down = lambda *arguments: iter(lambda: time.sleep(600), None)
+run_within("0.5s", [], "small", pathlib.Path(), None, 1, False)
+"""
+
+
+def test_a_budget_that_is_spent_says_so_and_is_no_error():
+    ended = subprocess.run([sys.executable, "-c", ENDLESS], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == "the budget of 0.5s is spent; the same command continues\n"
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def run_within(
         return lambda done: None
 
     try:
-        with budget.at_most(limit), continued(SAME_COMMAND):
+        with continued(SAME_COMMAND), budget.at_most(limit):
             for done in budget.work_down(wanted, scale, output, jobs, announced):
                 publish_into(publish, done)
     except budget.Spent:
