@@ -13,9 +13,9 @@ from driftless.papers.adabest.appendix_b import study_appendix_b
 from driftless.papers.adabest.comparison import rounds_to_common_accuracy
 from driftless.papers.adabest.figure_1 import FIGURE_1
 from driftless.papers.adabest.figure_3 import FIGURE_3
-from driftless.papers.adabest.figure_4 import FIGURE_4
+from driftless.papers.adabest.figure_4 import FIGURE_4, FIGURE_4_CONSTANT_RATE
 from driftless.papers.adabest.figure_5 import FIGURE_5
-from driftless.papers.adabest.figure_6 import FIGURE_6, MUS
+from driftless.papers.adabest.figure_6 import FIGURE_6, FIGURE_6_CONSTANT_RATE, MUS
 from driftless.papers.adabest.figure_7 import BETAS, FIGURE_7
 from driftless.papers.adabest.remarks import study_remarks
 from driftless.papers.adabest.stability import tenths
@@ -212,11 +212,18 @@ def test_growth_of_the_norm_is_judged_by_its_factor():
     assert verdict(FIGURE_1, "norm-explodes", with_norms([STEEP, FLAT, FLAT], scaled(FLAT))) == "undecided"
 
 
-def test_a_constant_learning_rate_has_claims_of_its_own():
-    results = [*with_norms(scaled(FLAT), scaled(FLAT), decay="decay 0.998"),
-               *with_norms(scaled(STEEP), scaled(FLAT), decay="no decay")]  # fmt: skip
-    assert verdict(FIGURE_4, "easy-too", results) == "refuted"
-    assert verdict(FIGURE_4, "easy-too-constant-rate", results) == "supported"
+@pytest.mark.parametrize("one", [FIGURE_4_CONSTANT_RATE, FIGURE_6_CONSTANT_RATE], ids=lambda one: one.name)
+def test_a_constant_learning_rate_is_an_experiment_of_its_own(one: Experiment):
+    for setup in (one.paper, one.small):
+        assert {cell.settings["local.lr_decay"] for cell in setup.cells} == {1.0}
+    assert all(claim.rule.startswith("With a constant learning rate: ") for claim in one.claims)
+
+
+@pytest.mark.parametrize("one", [FIGURE_4, FIGURE_6], ids=lambda one: one.name)
+def test_what_is_said_of_long_training_is_judged_after_the_papers_rounds(one: Experiment):
+    assert {cell.settings["run.rounds"] for cell in one.small.cells} == {10_000}
+    assert {cell.settings["local.lr_decay"] for cell in one.small.cells} == {0.998}
+    assert all(claim.rule.startswith("With the paper's decay of the learning rate: ") for claim in one.claims)
 
 
 def with_fall(key: str, **points: Sequence[float]) -> list[Result]:
@@ -294,7 +301,7 @@ def test_the_dependence_on_mu_is_the_range_over_its_values_in_each_seed(
     adabest: Mapping[float, Sequence[float]], feddyn: Mapping[float, Sequence[float]], expected: str
 ):
     results = [
-        ending({"decay": "decay 0.998", "algorithm": name, "mu": mu}, accuracies)
+        ending({"algorithm": name, "mu": mu}, accuracies)
         for name, by_mu in (("AdaBest", adabest), ("FedDyn", feddyn))
         for mu, accuracies in by_mu.items()
     ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from driftless.papers.adabest.appendix_b import APPENDIX_B
 from driftless.papers.adabest.figure_1 import FIGURE_1
 from driftless.papers.adabest.figure_3 import FIGURE_3
-from driftless.papers.adabest.figure_4 import FIGURE_4
+from driftless.papers.adabest.figure_4 import FIGURE_4, FIGURE_4_CONSTANT_RATE
 from driftless.papers.adabest.figure_5 import FIGURE_5
-from driftless.papers.adabest.figure_6 import FIGURE_6
+from driftless.papers.adabest.figure_6 import FIGURE_6, FIGURE_6_CONSTANT_RATE
 from driftless.papers.adabest.figure_7 import FIGURE_7
 from driftless.papers.adabest.remarks import REMARKS
 from driftless.papers.adabest.table_2 import TABLE_2_1_PERCENT, TABLE_2_10_PERCENT, TABLE_2_100_PERCENT
@@ -21,8 +21,9 @@ ADABEST = Paper(
     title="AdaBest: minimising client drift by adaptive bias estimation",
     citation="Varno, Saghayi, Rafiee Sevyeri, Gupta, Matwin, Havaei, ECCV 2022, arXiv:2204.13170.",
     experiments=(
-        TABLE_2_1_PERCENT, TABLE_2_10_PERCENT, TABLE_2_100_PERCENT, FIGURE_1, FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_6,
-        FIGURE_7, TABLES_4_5, THEOREM_1, THEOREM_2, REMARKS, APPENDIX_B,
+        TABLE_2_1_PERCENT, TABLE_2_10_PERCENT, TABLE_2_100_PERCENT, FIGURE_1, FIGURE_3, FIGURE_4,
+        FIGURE_4_CONSTANT_RATE, FIGURE_5, FIGURE_6, FIGURE_6_CONSTANT_RATE, FIGURE_7, TABLES_4_5, THEOREM_1, THEOREM_2,
+        REMARKS, APPENDIX_B,
     ),
     notes=(
         "EMNIST is not at hand; MNIST and Fashion-MNIST stand in for EMNIST-L with the same MLP.",

@@ -68,7 +68,5 @@ def accuracy_falls(outcome: Outcome) -> Iterable[Check]:
 
 
 def stability_figure(outcome: Outcome) -> list[Panel]:
-    by = "decay" if outcome.places("decay") else None
     keys = ("test_loss", "norm_x", "test_accuracy")
-    rows = [curves(outcome, key, by=by, log=key != "test_accuracy") for key in keys]
-    return [panel for row in zip(*rows, strict=True) for panel in row]
+    return [panel for key in keys for panel in curves(outcome, key, log=key != "test_accuracy")]
