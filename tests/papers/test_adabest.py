@@ -196,9 +196,9 @@ def test_adabest_is_faster_if_it_needs_fewer_rounds_to_the_target(speeds: tuple[
 FLAT, STEEP = [1.0] * 10 + [1.5] * 30, list(np.linspace(1, 40, 40))
 
 
-def with_norms(feddyn: Sequence[Sequence[float]], adabest: Sequence[Sequence[float]], **at: Place) -> list[Result]:
+def with_norms(feddyn: Sequence[Sequence[float]], adabest: Sequence[Sequence[float]]) -> list[Result]:
     named = {"FedDyn": feddyn, "AdaBest": adabest}
-    return [result({**at, "algorithm": name}, *({"norm_x": one} for one in runs)) for name, runs in named.items()]
+    return [result({"algorithm": name}, *({"norm_x": one} for one in runs)) for name, runs in named.items()]
 
 
 def scaled(norms: Sequence[float]) -> list[list[float]]:
@@ -217,6 +217,12 @@ def test_a_constant_learning_rate_is_an_experiment_of_its_own(one: Experiment):
     for setup in (one.paper, one.small):
         assert {cell.settings["local.lr_decay"] for cell in setup.cells} == {1.0}
     assert all(claim.rule.startswith("With a constant learning rate: ") for claim in one.claims)
+
+
+def test_the_norm_on_the_easy_task_is_judged_with_and_without_decay():
+    for one in (FIGURE_4, FIGURE_4_CONSTANT_RATE):
+        assert verdict(one, "easy-too", with_norms(scaled(FLAT), scaled(FLAT))) == "refuted"
+        assert verdict(one, "easy-too", with_norms(scaled(STEEP), scaled(FLAT))) == "supported"
 
 
 @pytest.mark.parametrize("one", [FIGURE_4, FIGURE_6], ids=lambda one: one.name)

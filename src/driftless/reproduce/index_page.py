@@ -10,6 +10,7 @@ from driftless.reproduce.pages import (
     NOT_RUN,
     TITLES,
     anchor,
+    by_claim,
     heading,
     markdown,
     paper_text,
@@ -39,10 +40,11 @@ REFUTED = (
 
 def write_index(papers: Iterable[Paper], docs: Path) -> None:
     papers = list(papers)
-    lines = ["# The papers, checked", "", INDEX, "", f"**{summary_text(papers, summarise(papers, docs))}**", ""]
+    verdicts = summarise(papers, docs)
+    lines = ["# The papers, checked", "", INDEX, "", f"**{summary_text(papers, verdicts)}**", ""]
     for kind in KINDS:
         columns = [*VERDICTS, NOT_RUN]
-        rows = [(paper, tally(paper, summarise([paper], docs), kind)) for paper in papers]
+        rows = [(paper, tally(paper, verdicts, kind)) for paper in papers]
         columns = [name for name in columns if any(counts[name] for _, counts in rows)]
         table = [
             [f"[{paper.title}]({paper.name}.md)", str(counts.total()), *(str(counts[name]) for name in columns)]
@@ -57,8 +59,7 @@ def write_index(papers: Iterable[Paper], docs: Path) -> None:
 
 def refuted_claims(paper: Paper, docs: Path) -> Iterator[list[str]]:
     for experiment in paper.experiments:
-        stored = stored_result(paper, experiment, docs)
-        found = {one["name"]: one for one in stored["claims"]} if stored else {}
+        found = by_claim(stored_result(paper, experiment, docs))
         title = f"{paper.name}, {experiment.where.split(',')[0]}"
         for claim in experiment.claims:
             one = found.get(claim.name)

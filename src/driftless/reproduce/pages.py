@@ -141,7 +141,7 @@ def made_from(stored: Record, paper: Paper, experiment: Experiment) -> str:
 
 def claims_lines(experiment: Experiment, stored: Record | None) -> list[str]:
     """One line for each claim, and the rules below."""
-    found = {one["name"]: one for one in stored["claims"]} if stored else {}
+    found = by_claim(stored)
     columns = ["claim", *([] if experiment.ours else ["paper"]), "ours", "verdict", "strength"]
     rows = [["", *columns]]
     for place, claim in enumerate(experiment.claims, start=1):
@@ -154,6 +154,11 @@ def claims_lines(experiment: Experiment, stored: Record | None) -> list[str]:
         one = found.get(claim.name)
         lines.append(f"{place}. Rule: {claim.rule}{seen_text(one)}")
     return [*lines, ""]
+
+
+def by_claim(stored: Record | None) -> dict[str, Record]:
+    """What was published of each claim, by its name."""
+    return {one["name"]: one for one in stored["claims"]} if stored else {}
 
 
 def paper_text(claim: Claim, one: Record | None) -> str:
